@@ -57,6 +57,27 @@ struct HistoryTests {
         #expect(try a.notes() == ["base", "from a", "after"])
     }
 
+    @Test("a push that settles a divergence names the uploads that this device has never pulled")
+    func unseenHeads() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("base")
+        let clientA = try await a.push().value.client
+        _ = try await b.pull().value
+        try b.write("from b")
+        let clientB = try await b.push().value.client
+        try a.write("from a")
+        _ = try await a.push().value
+        _ = try await b.pull(from: clientA, overwrite: true).value
+        try b.write("after")
+        let seen = try await b.push(resolves: true).value.warnings
+        #expect(!seen.contains { $0.contains("never pulled") }, "\(seen)")
+        try a.write("from a again")
+        _ = try await a.push().value
+        let unseen = try await a.push(resolves: true).value.warnings
+        #expect(unseen.contains { $0.contains("never pulled") && $0.contains("--from \(clientB)") }, "\(unseen)")
+    }
+
     // MARK: The model
 
     /// An independent model of the notes that both devices must have, in plain sets.

@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -43,6 +44,35 @@ struct RecreatedDocumentTests {
             }
             return uploads.count
         }
+    }
+
+    @Test("A device that joins a document while it's created again keeps its edits")
+    func joinMeanwhile() async throws {
+        var (number, count, joins) = (0, 1, 0)
+        while number < count {
+            let fixture = try Fixture(password: "correct horse battery staple")
+            let (former, joiner) = (try fixture.device("former"), try fixture.device("joiner"))
+            try former.write("old")
+            _ = try await former.push().value
+            try await fixture.deleteDocument(by: former)
+            _ = try await joiner.register().value
+            let connection = DyingBackend(LocalFolderBackend(root: fixture.share))
+            let creator = try fixture.device("creator", backend: connection)
+            let hasJoined = Locked(false)
+            try joiner.write("joined")
+            await connection.meet(atRequest: number) {
+                if (try? await joiner.push().value) != nil { hasJoined.withLock { $0 = true } }
+            }
+            _ = try await creator.registerDocument(recreates: true).value
+            count = await connection.requests.count
+            if hasJoined.withLock(\.self) {
+                joins += 1
+                try joiner.write("edited")
+                #expect(try await joiner.push().value.generation == 2, "joined before request \(number)")
+            }
+            number += 1
+        }
+        #expect(joins > 2)
     }
 
     @Test("F4: the former document's manifests and folders don't open in the new one", arguments: [false, true])

@@ -311,7 +311,7 @@ public actor DocumentRegistrationOperation: Operation {
         async let making: Void = createClientDirectories(remote)
         _ = try await (saving, making)
         context.reportProgress(0.7)
-        if remote.deleted != nil, info.isRecreated { try await finishRecreation(of: found, remote) }
+        if remote.deleted != nil, info.isRecreated { try await finishRecreation(of: found) }
         for note in notes {
             try await context.blocking { [state, key] in try state.addFormerRemovalNote(note.digest, for: key) }
             try await clientNotes.remove(note)
@@ -344,13 +344,13 @@ public actor DocumentRegistrationOperation: Operation {
     }
 
     /// Notes for every other client that its store belongs to the deleted document, then removes the deletion's note.
-    private func finishRecreation(of found: Found, _ remote: RemoteState) async throws {
+    private func finishRecreation(of found: Found) async throws {
         let info = found.info
-        let others = try await hooks.listApplicationClients(application.hierarchy).filter {
-            // Clients that have registered with the new document already know, and so does its creator.
-            $0.client.rawValue != info.originalDevice && $0.client != application.client
-                && !remote.clients.contains($0.client)
-        }
+        let all = try await hooks.listApplicationClients(application.hierarchy)
+        // Listed after them, since a client may just have registered with the new document: those know already, as its
+        // creator does.
+        let registered = Set(try await hooks.listClients(hierarchy))
+        let others = all.filter { $0.client.rawValue != info.originalDevice && !registered.contains($0.client) }
         let notes = clientNotes(found.key)
         try await others.concurrentMap { [application] client, deviceInfo in
             // The client's info moves into the note, and so under the note's seal.
@@ -359,6 +359,12 @@ public actor DocumentRegistrationOperation: Operation {
                 try? DeviceInfo(application.seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
             }
             try await notes.save(known ?? DeviceInfo(nothingKnownOf: client), on: client, by: application.client)
+        }
+        // A client that has registered since then read the notes before it created its directories; another one that was
+        // faster than its note needs none.
+        let late = Set(try await hooks.listClients(hierarchy))
+        try await others.map(\.client).filter(late.contains).concurrentMap { [application] client in
+            try await notes.remove(on: client, by: application.client)
         }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)
     }

@@ -66,19 +66,22 @@ struct StoreReplacement {
         }
         guard try store.exists else { return try fillEmptyPlace() }
         if case .absent = expectation { throw localChanges }
+        // Taken before the store is compared: from then on the file may not change, and no other one take its name.
+        let (file, fingerprint) = (store.file, store.fingerprint)
         let database: DatabaseQueue?
         do {
             database = try store.openDatabase(timeout: 2)
         } catch let error as StoreSyncError where error.code == .corrupt {
             guard case .anything = expectation else { throw error }
-            return try replaceFile()
+            return try replaceFile { $0.fingerprint == fingerprint }
         }
         // Closed in every case: only that releases the locks.
         defer { try? database?.close() }
         switch (database, mode) {
-        case (let database?, .rename): try database.inDatabase(replaceDatabase)
+        case (let database?, .rename):
+            try database.inDatabase { try replaceDatabase($0) { $0.file == file } }
         case (let database?, .writeIntoOpenStore): try write(into: database)
-        case (nil, .rename): try replaceFile()
+        case (nil, .rename): try replaceFile { $0.fingerprint == fingerprint }
         case (nil, .writeIntoOpenStore):
             throw StoreSyncError(
                 .unsupportedFormat,
@@ -109,7 +112,7 @@ struct StoreReplacement {
 
     // MARK: A database that no other connection has open
 
-    private func replaceDatabase(_ db: Database) throws {
+    private func replaceDatabase(_ db: Database, ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
         // In this mode a lock, once taken, outlasts the transaction until the connection is closed.
         try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
         try db.inTransaction(.exclusive) { .commit }
@@ -121,7 +124,7 @@ struct StoreReplacement {
             if usesLog { try Self.markLog(of: store) }
             try removeSideFiles(db)
             if usesLog, SQLiteHeader.isAtStart(of: download) { try SQLiteHeader.setUsesLog(true, in: download) }
-            try rename()
+            try rename(ifUnchanged: isUnchanged)
         } catch {
             if usesLog, (try? String.fetchOne(db, sql: "PRAGMA journal_mode = WAL")) == "wal" {
                 Self.unmarkLog(of: store)
@@ -151,17 +154,17 @@ struct StoreReplacement {
 
     // MARK: Files
 
-    private func replaceFile() throws {
+    private func replaceFile(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
         try refuseSurvivors()
         if case .unchanged(let acceptable) = expectation {
             guard acceptable.contains(try StoreSnapshot.digest(store).root) else { throw localChanges }
         }
-        try rename()
+        try rename(ifUnchanged: isUnchanged)
     }
 
     private func fillEmptyPlace() throws {
         try refuseSurvivors()
-        try rename()
+        try rename { _ in true }
     }
 
     /// Refuses or removes side files of a missing or unreadable store: SQLite would take them for those of the new
@@ -180,7 +183,8 @@ struct StoreReplacement {
         try store.steps.reached("side files removed")
     }
 
-    private func rename() throws {
+    /// Gives the download the store's place, unless a program has written to the store, or put another file in its place.
+    private func rename(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
         let former = store.status
         if let former {
             try LocalFile.adopt(former, download.path)
@@ -191,6 +195,7 @@ struct StoreReplacement {
         try LocalFile.synchronize(download.path)
         try store.steps.reached("before the rename")
         if former != nil {
+            if case .unchanged = expectation, !isUnchanged(store) { throw localChanges }
             try LocalFile.rename(download.path, to: store.path)
         } else if try !LocalFile.renameExclusively(download.path, to: store.path) {
             throw localChanges

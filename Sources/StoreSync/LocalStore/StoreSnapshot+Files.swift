@@ -45,7 +45,7 @@ extension StoreSnapshot {
     }
 
     /// Reads a store as a file, and digests it again afterwards: equal digests show that the result is what the file
-    /// held in between.
+    /// held in between. A file that was replaced meanwhile has another fingerprint.
     ///
     /// The file's times aren't enough. A program that maps the file into memory (LMDB, Realm) changes it while its
     /// times stay the same: on some file systems always, on others for seconds. A clone of the file is compared too:
@@ -58,7 +58,9 @@ extension StoreSnapshot {
         let before = store.fingerprint
         let content = try read()
         try store.steps.reached("store read")
-        guard let before, before == store.fingerprint, try digest(store, from: store.url) == content else {
+        guard let before, before == store.fingerprint, try digest(store, from: store.url) == content,
+            before == store.fingerprint
+        else {
             throw StoreSyncError(
                 .storeChanged,
                 "\(store.path) was written to while it was read. Close it in the program that writes to it, or try again."

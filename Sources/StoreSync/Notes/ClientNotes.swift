@@ -100,8 +100,7 @@ struct ClientNotes: Sendable {
     ///
     /// Where nothing is sealed, TICoreDataSync's devices find a copy under the name that they know.
     func save(_ info: DeviceInfo, on client: RemoteIdentifier, by remover: RemoteIdentifier) async throws {
-        let names = [ClientNoteName(on: client, by: remover)] + (seal.isEncrypted ? [] : [.init(on: client, by: nil)])
-        try await names.concurrentMap { [self] name in
+        try await names(on: client, by: remover).concurrentMap { [self] name in
             let path = try name.path(in: subject.directory)
             if let content = try await hooks.fetchClientNote(at: path),
                 warning(about: ClientNote(name: name, content: content)) == nil
@@ -109,6 +108,17 @@ struct ClientNotes: Sendable {
                 return
             }
             try await hooks.saveClientNote(seal.seal(info.xml, as: subject.role(name)), at: path)
+        }
+    }
+
+    private func names(on client: RemoteIdentifier, by remover: RemoteIdentifier) -> [ClientNoteName] {
+        [ClientNoteName(on: client, by: remover)] + (seal.isEncrypted ? [] : [ClientNoteName(on: client, by: nil)])
+    }
+
+    /// Removes what ``save(_:on:by:)`` has written.
+    func remove(on client: RemoteIdentifier, by remover: RemoteIdentifier) async throws {
+        try await names(on: client, by: remover).concurrentMap { [self] name in
+            try await hooks.removeClientNote(at: name.path(in: subject.directory))
         }
     }
 

@@ -4,8 +4,8 @@ import Foundation
 extension StateDirectory {
     /// Returns the record of a store, and updates the record's path if the store was moved.
     ///
-    /// It's the record of the same file; otherwise of the same path; otherwise the document's only record, if the file
-    /// at that record's path is missing. (A store that equals its last push or pull is recognized by its content, once
+    /// It's the record of the same file; otherwise of the same path; otherwise the document's only record, if that is of
+    /// a file of the same name which is missing. (A store that equals its last push or pull is recognized by its content, once
     /// the content has been digested.)
     @discardableResult
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {
@@ -15,7 +15,8 @@ extension StateDirectory {
             $0.file == file && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, records))
         }
         let ofPath = records.first { $0.path == store.path }
-        let only = records.count == 1 ? records.first { isGone($0.path) } : nil
+        // Any other file would inherit uploads of which it has nothing.
+        let only = records.count == 1 ? records.first { isGone($0.path) && hasSameName($0, store) } : nil
         guard var record = ofFile ?? ofPath ?? only else { return nil }
         guard record.path != store.path else { return record }
         let former = record.path
@@ -38,6 +39,10 @@ extension StateDirectory {
     /// Whether only the case of a store's name changed: where a file system ignores it, the former path leads to the store too.
     private func differsOnlyInCase(_ record: StoreRecord, _ store: LocalStore) -> Bool {
         record.path.lowercased() == store.path.lowercased()
+    }
+
+    private func hasSameName(_ record: StoreRecord, _ store: LocalStore) -> Bool {
+        URL(filePath: record.path).lastPathComponent == store.url.lastPathComponent
     }
 
     private func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }

@@ -12,6 +12,8 @@ struct UploadTarget: Sendable {
     let base: DeltaBase?
     /// The uploads that this device knows, that are missing on the remote, and that the user gives up.
     let missing: [UploadName]
+    /// The newest uploads that this device has opened or published.
+    let opened: Set<UploadName>
 
     /// The delta to this device's last push; `nil` if a whole copy is better.
     func delta(to content: UploadContent) -> DeltaPlan? {

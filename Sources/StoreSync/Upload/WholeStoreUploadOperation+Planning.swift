@@ -261,6 +261,22 @@ extension WholeStoreUploadOperation {
         return names
     }
 
+    /// Returns warnings that name what the user gives up by an upload: edits that this device has never had, and uploads
+    /// that the remote has lost.
+    func givenUp(_ plan: UploadPlan, _ target: UploadTarget) -> [String] {
+        guard request.baseline == nil else { return [] }
+        let heads = Set(Lineage.heads(of: target.published.manifests).map(\.name))
+        let unseen = heads.intersection(plan.manifest.includes).subtracting(target.opened)
+        return unseen.sorted().map {
+            """
+            This replaces \($0), which this device has never pulled: other devices that have it lose its edits by their \
+            next pull. If you didn't mean that, pull it to another path with --from \($0.client) --generation \
+            \($0.generation), and push it as another document.
+            """
+        }
+            + target.missing.sorted().map { "\($0) is missing on the remote, and this device has given it up." }
+    }
+
     private func tooManyUploads(_ count: Int) -> StoreSyncError {
         StoreSyncError(
             .cannotWrite,

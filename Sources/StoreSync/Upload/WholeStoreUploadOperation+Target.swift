@@ -8,12 +8,12 @@ import SyncCryptography
 extension WholeStoreUploadOperation {
     /// Returns the document on the remote, compared with this device's memory.
     func target(for store: LocalStore, _ context: OperationContext) async throws -> UploadTarget {
-        let expected = try await context.blocking { [state, key, document] in
+        let memory = try await context.blocking { [state, key, document] in
             // A store that was moved is recorded under its new path, before anything is looked up by path.
             try state.locate(store, document: key)
-            let memory = try state.rollbackMemory(for: key, document.integrityKey)
-            return memory.clients.union([document.application.client])
+            return try state.rollbackMemory(for: key, document.integrityKey)
         }
+        let expected = memory.clients.union([document.application.client])
         async let listed = catalog.read(expecting: expected)
         let base = try await request.isWhole ? nil : deltaBase(context)
         let published = try await makingRoom(in: try await listed, expecting: expected, context)
@@ -21,7 +21,8 @@ extension WholeStoreUploadOperation {
             client: try await client(published, context),
             published: published,
             base: base,
-            missing: try await refuseRollback(published, context)
+            missing: try await refuseRollback(published, context),
+            opened: memory.newest
         )
     }
 

@@ -160,7 +160,7 @@ public actor WholeStoreUploadOperation: Operation {
         }
         await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
         var result = result(manifest.name, in: manifest, of: plan.content, target)
-        result.warnings += forgotten + target.published.overlooked
+        result.warnings += forgotten + target.published.overlooked + givenUp(plan, target)
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
         result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)

@@ -76,7 +76,9 @@ struct MovedStoreTests {
     @Test("a store keeps its record if container path and inode number change, as by an update or a restored backup")
     func containerChanged() async throws {
         let scene = try await Scene()
-        let new = scene.url("restored.sqlite")
+        let folder = scene.url("restored")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let new = folder.appending(path: scene.a.store.lastPathComponent)
         try FileManager.default.copyItem(at: scene.a.store, to: new)
         for suffix in ["", "-wal", "-shm"] {
             try? FileManager.default.removeItem(atPath: scene.a.store.path + suffix)
@@ -84,6 +86,20 @@ struct MovedStoreTests {
         try Store.write(["two"], to: new)
         try await scene.expectGoesOn(new)
         #expect(try scene.a.state.stores(of: Self.key(scene)).count == 1)
+    }
+
+    @Test(
+        "a file of another name doesn't inherit the uploads of a store that is missing, as on a drive that isn't connected"
+    )
+    func otherFile() async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        try Store.write(["of another program"], to: other)
+        let aside = scene.url("aside")
+        try FileManager.default.moveItem(at: scene.a.store, to: aside)
+        #expect(await code { try await scene.a.push(other).value } == .unrelatedStore)
+        try FileManager.default.moveItem(at: aside, to: scene.a.store)
+        #expect(try await scene.a.push().value.isUnchanged)
     }
 
     @Test("an unchanged copy gets the record, and the original continues independently")

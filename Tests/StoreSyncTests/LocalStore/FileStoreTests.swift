@@ -107,6 +107,31 @@ struct FileStoreTests {
         #expect(code == .unsupportedFormat)
     }
 
+    @Test(
+        "isn't replaced if a program saves it while it's compared, by writing or by renaming another file",
+        arguments: ["store read", "before the rename"],
+        [false, true]
+    )
+    func savedMeanwhile(step: String, byRenaming: Bool) throws {
+        try Data("old".utf8).write(to: store.url)
+        let root = try take().contentRoot
+        let steps = StepObserver { [store] reached in
+            guard reached == step else { return }
+            try Data("new".utf8).write(to: store.url, options: byRenaming ? .atomic : [])
+        }
+        let download = StoreReplacement.temporaryURL(for: try LocalStore(store.url))
+        try Data("download".utf8).write(to: download)
+        let error = #expect(throws: StoreSyncError.self) {
+            try StoreReplacement.replace(
+                LocalStore(store.url, steps: steps),
+                with: download,
+                expecting: .unchanged(acceptable: [root])
+            )
+        }
+        #expect([.localChanges, .storeChanged].contains(error?.code))
+        #expect(try Data(contentsOf: store.url) == Data("new".utf8))
+    }
+
     @Test("replaces an SQLite store, and an SQLite store replaces it")
     func changesKind() throws {
         try store.make("old", in: .killedInWALMode)

@@ -1,0 +1,46 @@
+import GRDB
+
+/// The conflict log, and putting back what it has.
+extension SynchronizedStore {
+    /// Everything that merging overwrote or left out, the oldest first.
+    package func conflicts() throws -> [LoggedConflict] {
+        try locked { try replicaDatabase.read { _ in try replica.conflicts() } }
+    }
+
+    /// The number of the last entry of the conflict log; 0 if it has none.
+    package func lastConflict() throws -> Int64 {
+        try locked { try replicaDatabase.read { _ in try replica.lastConflict() } }
+    }
+
+    /// How many entries the conflict log has after one of them.
+    package func conflictCount(after number: Int64) throws -> Int {
+        try locked { try replicaDatabase.read { _ in try replica.conflictCount(after: number) } }
+    }
+
+    /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization captures it.
+    ///
+    /// - Parameter number: The number of the entry.
+    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints refuse the row.
+    package func restore(_ number: Int64) throws {
+        try locked {
+            try replicaDatabase.read { _ in
+                do {
+                    try store.write(foreignKeys: true) { db in
+                        try replica.refuseOtherStore(db)
+                        try replica.restore(number, in: db)
+                        return .commit
+                    }
+                } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                    throw StoreChangesError(
+                        .cannotRestore,
+                        """
+                        Conflict \(number) can't be restored as it is: \(error.message ?? "a constraint refuses it"). \
+                        Change what is in its way, then restore it again.
+                        """,
+                        cause: error
+                    )
+                }
+            }
+        }
+    }
+}
