@@ -360,8 +360,8 @@ public actor DocumentRegistrationOperation: Operation {
             }
             try await notes.save(known ?? DeviceInfo(nothingKnownOf: client), on: client, by: application.client)
         }
-        // A client that has registered since then read the notes before it created its directories; another one that was
-        // faster than its note needs none.
+        // A client that has registered meanwhile read the notes before it created its directories. If it was faster than its
+        // note, it needs none.
         let late = Set(try await hooks.listClients(hierarchy))
         try await others.map(\.client).filter(late.contains).concurrentMap { [application] client in
             try await notes.remove(on: client, by: application.client)
