@@ -20,6 +20,7 @@
 @_exported import var Glibc.EX_TEMPFAIL
 @_exported import var Glibc.EX_UNAVAILABLE
 @_exported import var Glibc.EX_USAGE
+@_exported import var Glibc.F_GETFD
 @_exported import var Glibc.F_OK
 @_exported import var Glibc.LOCK_EX
 @_exported import var Glibc.LOCK_NB

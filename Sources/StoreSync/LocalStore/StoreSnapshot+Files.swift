@@ -47,9 +47,10 @@ extension StoreSnapshot {
     /// Reads a store as a file, and digests it again afterwards: equal digests show that the result is what the file
     /// held in between.
     ///
-    /// A file that was replaced meanwhile has another fingerprint, which compares its times, too. The file's times aren't enough. A program that maps the file into memory (LMDB, Realm) changes it while its
-    /// times stay the same: on some file systems always, on others for seconds. A clone of the file is compared too:
-    /// it's one moment for the file system, but the program may have been in the middle of a change.
+    /// A file that was replaced meanwhile has another fingerprint. The times in it aren't enough: a program that maps the
+    /// file into memory (LMDB, Realm) changes it while its times stay the same, on some file systems always, on others for
+    /// seconds. A clone of the file is compared too: it's one moment for the file system, but the program may have been in
+    /// the middle of a change.
     private static func atRest(
         _ store: LocalStore,
         _ read: () throws -> (byteCount: Int64, root: ContentRoot)
