@@ -1,5 +1,7 @@
-/// Sets have not arrived that every new set must have seen: sets of a published prefix, what undoing them needs is forgotten;
-/// or sets that this client published before its device was restored from a backup.
+/// Sets have not arrived that every new set of this device must have seen.
+///
+/// They belong to a prefix that another device has published, which has forgotten how to undo them. Or this client published
+/// them before its device was restored from a backup.
 ///
 /// A set that is captured before they arrive would be void, and the device would undo its user's edits. So the edits wait in
 /// the store. That happens to a device that has just joined, or was restored, if the storage shows files late.

@@ -28,7 +28,7 @@ struct SchemaReader {
         self.rules = rules
         let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
         statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
-        isOfCoreData = Set(["z_primarykey", "z_metadata"]).isSubset(of: statements.keys.map(\.sqlName))
+        isOfCoreData = StoreSchema.isOfCoreData(tables: statements.keys)
         excludedTables = Set(rules.excludedTables.map(\.sqlName))
         meaningfulKeys = Set(rules.meaningfulKeys.map(\.sqlName))
     }

@@ -10,6 +10,11 @@ public struct StoreSchema: Hashable, Sendable {
     /// The table of a name.
     public func table(_ name: String) -> TableSchema? { tables.first { $0.name.isSameName(as: name) } }
 
+    /// Whether a store with these tables belongs to Core Data.
+    package static func isOfCoreData(tables: some Sequence<String>) -> Bool {
+        Set(["z_primarykey", "z_metadata"]).isSubset(of: tables.map(\.sqlName))
+    }
+
     /// Reads the schema of a database, and none of its rows.
     ///
     /// - Parameters:

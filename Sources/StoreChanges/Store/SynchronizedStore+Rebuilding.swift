@@ -28,10 +28,11 @@ extension SynchronizedStore {
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
     /// The former replica gives the sets that aren't published, and the numbers of rows. If it can't be read, the rows of
-    /// the store and of the document are matched, as ``TakenSide/both`` does. If the store isn't the former replica's, and
-    /// the options allow that, it isn't captured: the rebuilt replica doesn't know that store either, and the next
-    /// synchronization takes it.
-    /// If this process dies, the former replica stays.
+    /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
+    /// stays.
+    ///
+    /// If the store isn't the former replica's, and the options allow that, it isn't captured. The rebuilt replica doesn't
+    /// know that store either, and the next synchronization takes it.
     ///
     /// Blocks.
     ///

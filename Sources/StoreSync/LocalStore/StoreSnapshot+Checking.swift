@@ -1,4 +1,5 @@
 import GRDB
+import StoreChanges
 
 extension StoreSnapshot {
     /// Checks, without copying it, that a store can be copied.
@@ -33,7 +34,7 @@ extension StoreSnapshot {
             } catch {
                 throw StoreSyncError(database: error, at: store.path).orCancellation
             }
-            guard !Set(["z_primarykey", "z_metadata"]).isSubset(of: tables.map { $0.lowercased() }) else {
+            guard !StoreSchema.isOfCoreData(tables: tables) else {
                 throw StoreSyncError(
                     .unsupportedFormat,
                     "\(store.path) belongs to Core Data, whose stores can't be synchronized record by record. Push it as a whole."

@@ -4,8 +4,8 @@ import Foundation
 extension StateDirectory {
     /// Returns the record of a store, and updates the record's path if the store was moved.
     ///
-    /// It's the record of the same file; otherwise of the same path; otherwise the document's only record, if that is of
-    /// a file of the same name which is missing. (A store that equals its last push or pull is recognized by its content, once
+    /// It's the record of the same file; otherwise of the same path; otherwise the document's only record, if its file
+    /// is missing and has the same name. (A store that equals its last push or pull is recognized by its content, once
     /// the content has been digested.)
     @discardableResult
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {

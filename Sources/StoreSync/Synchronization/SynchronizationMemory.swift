@@ -59,7 +59,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
 
     /// A head of another client.
     struct Head: Hashable, Sendable, Codable {
-        var name: String
+        /// The name of its file; `nil` if it has to be read again.
+        var name: String?
         var number: UInt64
         var sequence: UInt64
     }
@@ -77,7 +78,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// How far each client was stays, so that it's noticed if the storage has lost something.
     mutating func readHeadsAgain() {
         heads = []
-        for client in others.keys { others[client]?.name = "" }
+        for client in others.keys { others[client]?.name = nil }
     }
 
     /// The number of the last set that a head of each other client has named.

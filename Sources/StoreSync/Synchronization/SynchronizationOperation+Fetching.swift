@@ -32,7 +32,8 @@ extension SynchronizationOperation {
         for set in setsFromBaselines where set.header.id.sequence > known[set.header.id.client]?.sequence ?? 0 {
             known[set.header.id.client] = SeenSet(set.header.id.sequence, SetDigest(of: set.encoded))
         }
-        let lacksOwnSets = lacksOwnSets(known[replica.identity.client]?.sequence, memory)
+        // Then it isn't the replica from which this device has published: that was lost, or restored from a backup.
+        let lacksOwnSets = known[replica.identity.client]?.sequence ?? 0 < memory.sequence ?? 0
         if lacksOwnSets { memory.readHeadsAgain() }
         var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
         if let other = news.rolledBack.first {
@@ -41,9 +42,8 @@ extension SynchronizationOperation {
             throw rolledBack(other)
         }
         guard !news.gaps.isEmpty else {
-            let own = news.sets.filter { $0.header.id.client == replica.identity.client }.map(\.header.id.sequence)
-                .max()
-            if lacksOwnSets, self.lacksOwnSets(own, memory) { try await goOnAsAnotherClient(&memory, context) }
+            let own = news.sets.map(\.header.id).filter { $0.client == replica.identity.client }.map(\.sequence).max()
+            if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await goOnAsAnotherClient(&memory, context) }
             news.warnings += warnings
             news.sets += setsFromBaselines
             return news
@@ -58,16 +58,10 @@ extension SynchronizationOperation {
         return news
     }
 
-    /// Whether a replica that has own sets up to a number lacks some that this device has published: it's not the replica
-    /// that published them.
-    private func lacksOwnSets(_ last: UInt64?, _ memory: SynchronizationMemory) -> Bool {
-        last ?? 0 < memory.sequence ?? 0
-    }
-
     /// Finds sets for which this device has long waited, in baselines of devices that had received them.
     ///
-    /// A baseline has the bytes of all sets that its device kept, because another one may lack them. It tries again when it
-    /// has waited as long once more.
+    /// A baseline has the bytes of all sets that its device kept because another one may lack them. If none has them, this
+    /// device looks again when it has waited as long once more.
     ///
     /// - Returns: The sets; and warnings, because a baseline that can't be read is no failure.
     private func setsThatBaselinesHave(

@@ -274,7 +274,7 @@ extension WholeStoreUploadOperation {
             \($0.generation), and push it as another document.
             """
         }
-            + target.missing.sorted().map { "\($0) is missing on the remote, and this device has given it up." }
+            + target.missing.sorted().map { "\($0.atStart) is missing on the remote, and this device has given it up." }
     }
 
     private func tooManyUploads(_ count: Int) -> StoreSyncError {

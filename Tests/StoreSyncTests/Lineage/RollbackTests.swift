@@ -65,6 +65,10 @@ struct RollbackTests {
         let scene = try await Scene()
         try scene.putBack(to: 2)
         let upload = try await scene.a.push(whole: true).value
+        #expect(
+            upload.warnings.contains { $0.hasPrefix("Generation") && $0.contains("given it up") },
+            "\(upload.warnings)"
+        )
         #expect(upload.generation == 6 && !upload.isUnchanged && upload.divergedFrom.isEmpty)
         #expect(try await scene.a.verify().value.problems.isEmpty)
         _ = try await scene.b.pull().value

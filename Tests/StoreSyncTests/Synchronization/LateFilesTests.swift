@@ -156,6 +156,28 @@ struct LateFilesTests {
         for device in all { #expect(try titles(device) == expected.inserted("unpublished"), "\(device.name)") }
     }
 
+    @Test(
+        "A damaged replica isn't built again without own edits that the storage hides: the device becomes another client"
+    )
+    func damagedReplica() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", in: fixture)
+        try await settle(all)
+        for device in all { _ = try await device.synchronize().value }
+        let (expected, former) = (try titles(all[1]), try client(all[1]))
+        try Data(repeating: 7, count: 8192).write(to: #require(all[1].state.replicas().first))
+        let hidden = try hideFiles(of: all[1], fixture)
+        var request = SynchronizationRequest(url: all[1].store)
+        request.rebuildsReplica = true
+        #expect(await code { try await all[1].synchronize(request).value } == .identityTwice)
+        #expect(try titles(all[1]) == expected)
+        try show(hidden, fixture)
+        _ = try await all[1].synchronize(request).value
+        for device in all + all { _ = try await device.synchronize().value }
+        for device in all { #expect(try titles(device) == expected, "\(device.name)") }
+        #expect(try client(all[1]) != former)
+    }
+
     @Test("A device without edits of its own, too, reads again what its lost replica had read")
     func lostReplicaOfReader() async throws {
         let fixture = try Fixture()
