@@ -22,6 +22,8 @@ package struct LogEntry: Hashable, Sendable {
     package var header: SyncChangeSet.Header
     /// The digest of the set's bytes.
     package var digest: SetDigest
+    /// Whether the set was captured here, and no other device knows it.
+    package var isUnpublished = false
 
     package init(_ header: SyncChangeSet.Header, _ digest: SetDigest) {
         self.header = header

@@ -1,44 +1,78 @@
 /// New names for rows with integer keys that void sets of this device inserted.
 ///
-/// The copy of this device that goes on under its former identity may have given the same names to other rows.
+/// The copy of this device that goes on under its former identity may have given the same names to other rows. What the
+/// state says of a name is of the copy's row; what this device's store has is of its own one. So the rows stay in the
+/// store as they are, and the replica remembers them by the new names, in references too.
 struct RenamedRows {
     private let state: ReplicaState
-    private let client: ClientID
     private var names: [RowReference: RowName] = [:]
 
-    /// Prepares to rename.
+    /// Renames the rows of the store.
     ///
     /// - Parameters:
     ///   - state: The replica's state, without the void sets.
+    ///   - sets: The void sets.
     ///   - client: This device, as a new client.
-    init(_ state: ReplicaState, by client: ClientID) {
+    /// - Throws: `DatabaseError`.
+    init(_ state: ReplicaState, insertedBy sets: [SyncChangeSet], by client: ClientID) throws {
         self.state = state
-        self.client = client
-    }
-
-    /// Returns a void set with new names of the rows that it and the sets before it inserted.
-    ///
-    /// The rows stay in the store as they are.
-    mutating func changes(of set: SyncChangeSet) throws -> SyncChangeSet {
-        for change in set.changes {
-            guard case .insert = change.edit, case .numbered(set.header.id.client, _) = change.row,
-                state.schema.numberedTable(change.table) == change.table
-            else { continue }
-            try rename(RowReference(change.table, change.row))
+        for set in sets {
+            for change in set.changes {
+                guard case .insert = change.edit, case .numbered(set.header.id.client, _) = change.row,
+                    state.schema.numberedTable(change.table) == change.table
+                else { continue }
+                try rename(RowReference(change.table, change.row), by: client)
+            }
         }
-        return SyncChangeSet(set.header, set.changes.map(renamed))
+        guard !names.isEmpty else { return }
+        for table in state.schema.tables.values.sorted(by: { $0.schema.name.precedes($1.schema.name) }) {
+            try renameRows(of: table)
+            try renameCounts(of: table)
+        }
     }
 
-    private mutating func rename(_ row: RowReference) throws {
-        let (numbers, pending) = (ReplicaNumbers(state), ReplicaPending(state))
+    /// Returns a void set with the new names.
+    func changes(of set: SyncChangeSet) -> SyncChangeSet { SyncChangeSet(set.header, set.changes.map(renamed)) }
+
+    // MARK: The store's rows
+
+    private mutating func rename(_ row: RowReference, by client: ClientID) throws {
+        guard names[row] == nil else { return }
+        let numbers = ReplicaNumbers(state)
         let new = RowReference(row.table, try numbers.createName(in: row.table, by: client))
         names[row] = new.row
-        guard let number = try numbers.number(of: row) else { return }
-        let base = try pending.base(row)
-        try numbers.setNumber(number, of: new)
-        try pending.setBase(new, base)
-        try pending.setBase(row, nil)
-        try pending.settle(row)
+        if let number = try numbers.number(of: row) { try numbers.setNumber(number, of: new) }
+    }
+
+    private func renameRows(of table: FoldSchema.Table) throws {
+        let (name, pending) = (table.schema.name, ReplicaPending(state))
+        var renamedRows: [(row: RowReference, new: RowReference, image: [UInt8])] = []
+        try pending.forEachBase(of: name) { row, image in
+            let new = RowReference(name, renamed(row.row, in: name))
+            let newImage = try renamed(image, in: table)
+            if new != row || newImage != image { renamedRows.append((row, new, newImage)) }
+        }
+        for (row, new, _) in renamedRows where new != row { try pending.changeBase(row, nil) }
+        for (_, new, image) in renamedRows { try pending.changeBase(new, image) }
+    }
+
+    private func renameCounts(of table: FoldSchema.Table) throws {
+        let (name, pending) = (table.schema.name, ReplicaPending(state))
+        var renamedRows: [(row: RowReference, new: RowReference, count: Int)] = []
+        try pending.forEachBaseCount(of: name) { row, count in
+            let new = RowReference(name, renamed(row.row, in: name))
+            if new != row { renamedRows.append((row, new, count)) }
+        }
+        for (row, new, count) in renamedRows {
+            try pending.changeBaseCount(row, 0)
+            try pending.changeBaseCount(new, count)
+        }
+    }
+
+    private func renamed(_ image: [UInt8], in table: FoldSchema.Table) throws -> [UInt8] {
+        guard !image.isEmpty else { return image }
+        try table.check(image)
+        return table.encode(renamed(table.cells(image), in: table.schema.name))
     }
 
     // MARK: Changes

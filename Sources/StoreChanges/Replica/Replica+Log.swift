@@ -113,10 +113,12 @@ extension Replica {
     package func captureVoidSetsAgain(at time: UInt64) throws -> [SyncChangeSet] {
         guard try !hasLostIdentity() else { return [] }
         var sets: [SyncChangeSet] = []
-        var renamed = RenamedRows(state, by: client)
-        for entry in try log.entries(.void, where: "origin = 1") {
+        let voids = try log.entries(.void, where: "origin IN (1, 2)").map { ($0, try log.set($0.reference)) }
+        guard !voids.isEmpty else { return [] }
+        let renamed = try RenamedRows(state, insertedBy: voids.compactMap(\.1), by: client)
+        for (entry, void) in voids {
             let seen = try log.integrated()
-            if let void = try log.set(entry.reference) {
+            if let void {
                 let author = try log.versions.author(of: void.header)
                 let changes = try RepeatedChanges(state, author).changes(of: renamed.changes(of: void))
                 var header = try nextHeader(seen: seen, at: time)
@@ -124,7 +126,7 @@ extension Replica {
                 try log.judgement().refuseMissingSets(header)
                 if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
             }
-            try log.setOrigin(.capturedAgain, of: entry.reference)
+            try log.noteCapturedAgain(entry)
         }
         return sets
     }

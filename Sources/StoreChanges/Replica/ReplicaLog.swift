@@ -13,9 +13,12 @@ struct ReplicaLog {
     /// Where a set comes from.
     enum Origin: Int64 {
         case otherDevice = 0
+        /// The set was captured here, and no other device knows it.
         case captured = 1
+        /// The set was captured here, and may be on the storage.
+        case published = 2
         /// The set was captured here and is void, and its edits are in a later set.
-        case capturedAgain = 2
+        case capturedAgain = 3
     }
 
     let state: ReplicaState
@@ -42,8 +45,10 @@ struct ReplicaLog {
             INSERT INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (client, sequence, digest)
-            DO UPDATE SET origin = max(origin, excluded.origin), bytes = ifnull(bytes, excluded.bytes)
-            WHERE excluded.origin > origin
+            DO UPDATE SET
+                origin = CASE origin + excluded.origin WHEN 1 THEN \(Origin.published.rawValue)
+                    ELSE max(origin, excluded.origin) END,
+                bytes = ifnull(bytes, excluded.bytes)
             """,
             [
                 .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
@@ -73,13 +78,16 @@ struct ReplicaLog {
         let list = statuses.map { "\($0.rawValue)" }.joined(separator: ", ")
         return try db.all(
             """
-            SELECT header, digest FROM sets WHERE status IN (\(list)) AND \(condition) ORDER BY stamp, client, sequence
+            SELECT header, digest, origin = \(Origin.captured.rawValue) FROM sets
+            WHERE status IN (\(list)) AND \(condition) ORDER BY stamp, client, sequence
             """
         ).map {
-            LogEntry(
+            var entry = LogEntry(
                 try SyncChangeSet.Header(decoding: $0.bytes(0) ?? []),
                 SetDigest(rawValue: $0.bytes(1) ?? SetDigest.none.rawValue)
             )
+            entry.isUnpublished = $0.integer(2) == 1
+            return entry
         }
     }
 
@@ -139,11 +147,22 @@ struct ReplicaLog {
             .bytes(0).map { try SyncChangeSet.Header(decoding: $0) }
     }
 
-    func setOrigin(_ origin: Origin, of reference: SetReference) throws {
+    /// Notes that the sets that this device captured as a client may be on the storage from now on.
+    func notePublication(of client: ClientID, upTo sequence: UInt64) throws {
+        let (captured, published) = (Origin.captured.rawValue, Origin.published.rawValue)
         try db.execute(
-            "UPDATE sets SET origin = \(origin.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
-            reference.values
+            "UPDATE sets SET origin = \(published) WHERE client = ? AND sequence <= ? AND origin = \(captured)",
+            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
+    }
+
+    /// Notes that the edits of a void set are in a later one.
+    ///
+    /// A set that no other device knows is forgotten.
+    func noteCapturedAgain(_ entry: LogEntry) throws {
+        let change =
+            entry.isUnpublished ? "DELETE FROM sets" : "UPDATE sets SET origin = \(Origin.capturedAgain.rawValue)"
+        try db.execute("\(change) WHERE client = ? AND sequence = ? AND digest = ?", entry.reference.values)
     }
 
     // MARK: Integrating

@@ -27,6 +27,34 @@ struct ReplicaPending {
         )?.bytes(0)
     }
 
+    /// Calls `body` with each row of a table, and what the store held for it, the rows that it didn't have left out.
+    ///
+    /// Nothing may be written meanwhile.
+    func forEachBase(of table: String, _ body: (RowReference, [UInt8]) throws -> Void) throws {
+        try db.forEach(
+            """
+            SELECT name, image FROM rows r
+            WHERE tbl = ?1 AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.tbl = ?1 AND p.name = r.name)
+            UNION ALL SELECT name, image FROM pending WHERE tbl = ?1 AND image IS NOT NULL
+            """,
+            [try state.table(table)]
+        ) { try body(RowReference(table, RowName(decoding: $0.bytes(0) ?? [])), $0.bytes(1) ?? []) }
+    }
+
+    /// Calls `body` with each row without a key of a table, and how often the store had it; often 0.
+    ///
+    /// Nothing may be written meanwhile.
+    func forEachBaseCount(of table: String, _ body: (RowReference, Int) throws -> Void) throws {
+        try db.forEach(
+            """
+            SELECT name, count FROM counts c
+            WHERE tbl = ?1 AND NOT EXISTS (SELECT 1 FROM pending_counts p WHERE p.tbl = ?1 AND p.name = c.name)
+            UNION ALL SELECT name, count FROM pending_counts WHERE tbl = ?1
+            """,
+            [try state.table(table)]
+        ) { try body(RowReference(table, RowName(decoding: $0.bytes(0) ?? [])), Int($0.integer(1) ?? 0)) }
+    }
+
     /// How often the store had a row without a key.
     func baseCount(_ row: RowReference) throws -> Int {
         let values = try db.first("SELECT count FROM pending_counts WHERE tbl = ? AND name = ?", try state.key(row))
@@ -48,6 +76,13 @@ struct ReplicaPending {
         try insert(key, image)
     }
 
+    /// Records what the store holds for a row, which isn't pending if that is as in the state.
+    func changeBase(_ row: RowReference, _ image: [UInt8]?) throws {
+        let key = try state.rowKey(row)
+        try state.statements.deletePending.bind(key).run()
+        if try image != state.row(row)?.image { try insert(key, image) }
+    }
+
     private func insert(_ key: RowKey, _ image: [UInt8]?) throws {
         let statement = try state.statements.insertPending.bind(key)
         try statement.bind(image, at: 3)
@@ -59,6 +94,12 @@ struct ReplicaPending {
             "INSERT OR REPLACE INTO pending_counts (tbl, name, count) VALUES (?, ?, ?)",
             try state.key(row) + [.integer(Int64(count))]
         )
+    }
+
+    /// Records how often the store has a row without a key, which isn't pending if that is as in the state.
+    func changeBaseCount(_ row: RowReference, _ count: Int) throws {
+        try setBaseCount(row, count)
+        try settleCount(row)
     }
 
     /// Keeps what the store holds for a row that changes in the state; a row that is in the store as it will be in the
@@ -74,14 +115,6 @@ struct ReplicaPending {
             if pending == after { try state.statements.deletePending.bind(key).run() }
         } else if before != after {
             try insert(key, before)
-        }
-    }
-
-    /// Removes a row that is in the store as it is in the state.
-    func settle(_ row: RowReference) throws {
-        let key = try state.rowKey(row)
-        if let image = try image(key), try image == state.row(row)?.image {
-            try state.statements.deletePending.bind(key).run()
         }
     }
 

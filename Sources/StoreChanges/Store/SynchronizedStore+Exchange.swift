@@ -13,6 +13,25 @@ extension SynchronizedStore {
         return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }
 
+    /// The number of this client's last set that other devices may know; 0 if there is none.
+    package func lastPublishedSet() throws -> UInt64 {
+        let condition = "origin <> \(ReplicaLog.Origin.captured.rawValue)"
+        return try locked {
+            try replicaDatabase.read { _ in
+                try Replica.knownSets(replica.db, where: condition)[replica.client]?.sequence ?? 0
+            }
+        }
+    }
+
+    /// Notes that what this device has to publish may be on the storage from now on.
+    package func note(_ publication: Publication) throws {
+        try locked {
+            try replicaDatabase.write { _ in
+                try replica.log.notePublication(of: publication.head.client, upTo: publication.head.last?.sequence ?? 0)
+            }
+        }
+    }
+
     /// What this device has to publish.
     package struct Publication: Sendable {
         /// What the next head says.

@@ -94,14 +94,14 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 let own = try former?.replicaDatabase.read { _ in
-                    guard let former = former?.replica else { return [] as [SyncChangeSet] }
+                    guard let former = former?.replica else { return [] as [(ReplicaLog.Origin, [SyncChangeSet])] }
                     try replica.takeNumbers(of: former)
                     try replica.takeConflicts(of: former)
-                    return try former.capturedSets()
+                    return try [.otherDevice, .published, .captured].map { ($0, try former.ownSets(from: $0)) }
                 }
                 try replica.integrate(sources.sets)
                 // If these don't count any more, another client captures them again.
-                try replica.integrate(own ?? [], from: .captured)
+                for (origin, sets) in own ?? [] { try replica.integrate(sets, from: origin) }
                 try replica.remember(sources.news)
             }
         }
@@ -110,14 +110,14 @@ extension SynchronizedStore {
 
 extension Replica {
     /// The sets of this device's present client, and what it captured that doesn't count and isn't captured again yet.
-    fileprivate func capturedSets() throws -> [SyncChangeSet] {
+    fileprivate func ownSets(from origin: ReplicaLog.Origin) throws -> [SyncChangeSet] {
         try db.all(
             """
             SELECT bytes FROM sets
-            WHERE bytes IS NOT NULL AND (client = ? AND status IN (1, 3) OR origin = \(ReplicaLog.Origin.captured.rawValue))
+            WHERE bytes IS NOT NULL AND origin = ? AND (client = ? AND status IN (1, 3) OR origin IN (1, 2))
             ORDER BY client, sequence
             """,
-            [.text(client.rawValue)]
+            [.integer(origin.rawValue), .text(client.rawValue)]
         ).map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
     }
 

@@ -61,7 +61,9 @@ extension SynchronizationOperation {
         let superfluous = published.memory.forgetSegments(upTo: last)
         let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim(publishedUpTo: memory.sequence ?? 0)
-            return try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
+            let publication = try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
+            try store.note(publication)
+            return publication
         }
         if !isThere, memory.sequence != nil {
             // The storage was put back to an older state, and may have lost older files of this client, too.

@@ -147,6 +147,88 @@ struct ReplicaLogTests {
         }
     }
 
+    @Test(
+        "A set that isn't published gives way to one that this device had published before it was restored from a backup",
+        arguments: 0..<16
+    )
+    func restoredDeviceOffline(variant: Int) throws {
+        let (laptop, phone) = try Self.devices()
+        let restored = try SimulatedDevice(copying: laptop)
+        try laptop.edit("INSERT INTO note (title) VALUES ('before the restoration')")
+        let published = try #require(try laptop.capture(at: 10))
+        // Either digest may be the lesser one.
+        try restored.edit("INSERT INTO note (title) VALUES ('after the restoration \(variant)')")
+        let captured = try #require(try restored.capture(at: 20))
+        #expect(captured.header.id == published.header.id)
+
+        try restored.integrate([published])
+        #expect(try restored.hasLostIdentity())
+        try restored.become("another")
+        let again = try restored.captureVoidSetsAgain(at: 30)
+        #expect(try !restored.hasLostIdentity())
+        try phone.integrate([published] + again)
+        for device in [restored, phone] {
+            try device.write()
+            let titles = try device.rows("SELECT title FROM note ORDER BY title")
+            #expect(titles == ["\"after the restoration \(variant)\"", "\"before the restoration\""])
+            #expect(try device.publishHead().voids.isEmpty, "no other device knows it")
+            #expect(try device.capture() == nil)
+        }
+    }
+
+    @Test("A copy of a device whose new row is merged into the other copy's keeps its references to it")
+    func renamedReferences() throws {
+        let original = try SimulatedDevice(
+            "laptop",
+            schemaSQL: """
+                CREATE TABLE folder (id INTEGER PRIMARY KEY, title TEXT UNIQUE);
+                CREATE TABLE note (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder, title TEXT);
+                CREATE TABLE cover (folder INTEGER PRIMARY KEY REFERENCES folder, image TEXT);
+                CREATE TABLE tag (folder INTEGER REFERENCES folder, word TEXT, PRIMARY KEY (folder, word));
+                CREATE TABLE visit (folder INTEGER REFERENCES folder, time INTEGER);
+                """
+        )
+        try original.edit("INSERT INTO note VALUES (1, NULL, 'milk')")
+        try original.capture(at: 1)
+        try original.notePublication()
+        let copy = try SimulatedDevice(copying: original)
+        // All of them have the same names on both.
+        for (device, number) in [(original, 1), (copy, 2)] {
+            try device.edit(
+                """
+                INSERT INTO folder VALUES (\(number), 'food');
+                UPDATE note SET folder = \(number);
+                INSERT INTO cover VALUES (\(number), 'bread');
+                INSERT INTO tag VALUES (\(number), 'weekly');
+                INSERT INTO visit VALUES (\(number), 1);
+                """
+            )
+            try device.capture(at: 10 + UInt64(number))
+            try device.notePublication()
+        }
+        let (first, second) = (try #require(original.sets.last), try #require(copy.sets.last))
+        try original.integrate([second])
+        try copy.integrate([first])
+        let (loser, winner) = try original.hasLostIdentity() ? (original, copy) : (copy, original)
+        try loser.become("another")
+        // Another row has the number by then.
+        try winner.integrate(try loser.captureVoidSetsAgain(at: 30))
+        for device in [loser, winner] {
+            try device.write()
+            #expect(try device.violations().isEmpty)
+            #expect(try device.capture() == nil)
+            let rows = try device.rows(
+                """
+                SELECT note.title, image, word, time, folder.title FROM folder
+                JOIN note ON note.folder = folder.id JOIN cover ON cover.folder = folder.id JOIN tag ON tag.folder = folder.id
+                JOIN visit ON visit.folder = folder.id
+                """
+            )
+            #expect(rows == Array(repeating: "\"milk\"|\"bread\"|\"weekly\"|1|\"food\"", count: 2), "two visits")
+        }
+        #expect(try loser.content() == winner.content())
+    }
+
     @Test("A reference in another spelling stays as it is, whether the merge of both spellings is trimmed or not")
     func spellings() throws {
         let (laptop, phone) = try Self.devices(

@@ -100,6 +100,11 @@ final class SimulatedDevice {
         return head
     }
 
+    /// Notes that all captured sets are published.
+    func notePublication() throws {
+        try replicaDatabase.write { _ in try replica.log.notePublication(of: client, upTo: .max) }
+    }
+
     /// Remembers heads and notes of removals.
     func remember(_ heads: [ClientHead], removals: [ClientID: UInt64] = [:]) throws {
         var news = LogNews()

@@ -25,6 +25,7 @@ final class SimulatedStorage {
         sets += device.sets[participant.published...]
         participant.published = device.sets.count
         participants[ObjectIdentifier(device)] = participant
+        try device.notePublication()
         if withHead { heads.append(try device.publishHead()) }
     }
 

@@ -49,15 +49,23 @@ extension Device {
     /// A manager of the device's application.
     func manager(
         _ delegate: any ApplicationSyncDelegate,
-        on supervisor: OperationSupervisor? = nil
+        on supervisor: OperationSupervisor? = nil,
+        over backend: (any RemoteBackend)? = nil
     ) -> ApplicationSyncManager {
         ApplicationSyncManager(
             application: application,
             clientDescription: name,
-            backend: backend,
+            backend: backend ?? self.backend,
             state: state,
             supervisor: supervisor ?? self.supervisor,
             delegate: delegate
         )
+    }
+
+    /// Captures what the user changed, and returns how many changes that are.
+    @discardableResult
+    func recordChanges(over backend: (any RemoteBackend)? = nil) async throws -> Int {
+        let delegate = await AppDelegate()
+        return try await manager(delegate, over: backend).document(document).recordChanges(ofStoreAt: store)
     }
 }

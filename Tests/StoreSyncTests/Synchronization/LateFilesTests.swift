@@ -111,17 +111,9 @@ struct LateFilesTests {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         for device in [a, b] { _ = try await device.synchronize().value }
-        let notes = ApplicationSyncManager(
-            application: a.application,
-            clientDescription: "a",
-            backend: a.backend,
-            state: a.state,
-            supervisor: a.supervisor,
-            delegate: Asker()
-        ).document(a.document)
         for number in 0..<3 {
             try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(7000000))")
-            try await notes.recordChanges(ofStoreAt: a.store)
+            try await a.recordChanges()
         }
         #expect(try await a.synchronize().value.publishedChanges == 3)
         #expect(try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }.count == 2)

@@ -58,7 +58,7 @@ struct RebuildingTests {
             try Int.fetchAll($0, sql: "SELECT origin FROM sets WHERE client = ?", arguments: [client])
         }
         try replica.close()
-        #expect(origins == [1, 1, 1], "they are known to be captured here, though they were also read from the remote")
+        #expect(origins == [2, 2, 2], "they are known to be captured here, though they were also read from the remote")
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a1 0", "a2 1", "b1 0", "b2 0", "captured 0", "new 0"])
         #expect(try titles(b) == titles(a))

@@ -150,8 +150,16 @@ struct SynchronizationTests {
         return (fixture, a, try fixture.device("twin", hook: hook))
     }
 
-    @Test("A device whose memory and store were restored from a backup goes on with what it had published")
-    func backup() async throws {
+    /// What is restored from a backup besides the store, and whether edits are captured before it synchronizes.
+    enum Restoration: CaseIterable {
+        case memory, memoryOffline, replicaOffline
+    }
+
+    @Test(
+        "A device whose memory and store were restored from a backup goes on with what it had published",
+        arguments: Restoration.allCases
+    )
+    func backup(restoration: Restoration) async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
@@ -162,8 +170,15 @@ struct SynchronizationTests {
         try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
         _ = try await a.synchronize().value
         _ = try await b.synchronize().value
-        let restored = try fixture.device("backup")
+        var restored = try fixture.device("backup")
+        if restoration == .replicaOffline {
+            let files = [(restored.store, a.store)] + zip(restored.state.replicas(), a.state.replicas())
+            for (file, former) in files { try Data(contentsOf: file).write(to: former) }
+            restored = a
+        }
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        // With the number of a set that it has published, and doesn't know any more.
+        if restoration != .memory { #expect(try await restored.recordChanges() == 1) }
         for device in [restored, restored, b, restored] { _ = try? await device.synchronize().value }
         let expected: Set = ["after the backup", "after the restoration"]
         #expect(try Set(restored.query("SELECT title FROM note")) == expected)
@@ -229,28 +244,20 @@ struct SynchronizationTests {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        let asker = Asker()
-        let notes = ApplicationSyncManager(
-            application: a.application,
-            clientDescription: "a",
-            backend: LocalFolderBackend(root: fixture.folder.appending(path: "away")),
-            state: a.state,
-            supervisor: a.supervisor,
-            delegate: asker
-        ).document(a.document)
-        #expect(await code { try await notes.recordChanges(ofStoreAt: a.store) } == .storeNotFound)
+        let away = LocalFolderBackend(root: fixture.folder.appending(path: "away"))
+        #expect(await code { try await a.recordChanges(over: away) } == .storeNotFound)
         _ = try await a.synchronize().value
         let backup = try Data(contentsOf: a.store)
         try a.execute("INSERT INTO note (title) VALUES ('first'), ('second')")
-        #expect(try await notes.recordChanges(ofStoreAt: a.store) == 2)
-        #expect(try await notes.recordChanges(ofStoreAt: a.store) == 0)
+        #expect(try await a.recordChanges(over: away) == 2)
+        #expect(try await a.recordChanges(over: away) == 0)
         try a.execute("UPDATE note SET title = 'changed' WHERE title = 'first'")
         let result = try await a.synchronize().value
         #expect(result.publishedChanges == 3 && result.sequence == 2)
         _ = try await b.synchronize().value
         #expect(try Set(b.query("SELECT title FROM note")) == ["changed", "second"])
         try backup.write(to: a.store)
-        #expect(await code { try await notes.recordChanges(ofStoreAt: a.store) } == .storeNotFound)
+        #expect(await code { try await a.recordChanges(over: away) } == .storeNotFound)
         #expect(await code { try await a.synchronize().value } == .storeReplaced)
     }
 
