@@ -30,8 +30,8 @@ extension WholeStoreDownloadOperation {
             .rolledBack,
             """
             The remote offers \(offered), but \(missing.isEmpty ? "another device has" : "this device has") seen \
-            \(newest), which is missing now. It is still arriving, or the storage was put back to an older state. Pull \
-            again later, or with --accept-rollback if you give up the missing upload.
+            \(newest), which is missing now. \(Lineage.reasons(forMissing: newest, among: choice.manifests)) Pull again \
+            later, or with --accept-rollback if you give up the missing upload.
             """
         )
     }

@@ -213,7 +213,9 @@ public actor StatusOperation: Operation {
         return missing.map { name in
             let error = StoreSyncError(
                 .rolledBack,
-                "This device has seen \(name), which is missing now. It is still arriving, or the storage was put back to an older state."
+                """
+                This device has seen \(name), which is missing now. \(Lineage.reasons(forMissing: name, among: manifests))
+                """
             )
             return ApplicationStatus.Unreadable(error, at: hierarchy.manifest(name))
         }

@@ -20,6 +20,18 @@ enum Lineage {
         return seen.subtracting(known)
     }
 
+    /// Says why a known upload may be missing that no other upload includes.
+    static func reasons(forMissing name: UploadName, among manifests: [StoreManifest]) -> String {
+        let newest = manifests.map(\.name.generation).max() ?? 0
+        guard newest - name.generation > maximumRemoved else {
+            return "It is still arriving, or the storage was put back to an older state."
+        }
+        return """
+            More than \(maximumRemoved) uploads came after it, so later ones may not name it; or it is still arriving, or \
+            the storage was put back to an older state.
+            """
+    }
+
     /// The uploads that a store with these parents contains.
     ///
     /// - Parameters:

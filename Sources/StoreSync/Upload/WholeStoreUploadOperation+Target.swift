@@ -91,9 +91,9 @@ extension WholeStoreUploadOperation {
         throw StoreSyncError(
             .rolledBack,
             """
-            \(newest.atStart) of \(document.document) is missing on the remote, and no other upload includes it. It is still \
-            arriving, or the storage was put back to an older state. Nothing was published. Push again later, or with \
-            --whole if it is lost.
+            \(newest.atStart) of \(document.document) is missing on the remote, and no other upload includes it. \
+            \(Lineage.reasons(forMissing: newest, among: published.manifests)) Nothing was published. Push again later, \
+            or with --whole if it is lost.
             """
         )
     }

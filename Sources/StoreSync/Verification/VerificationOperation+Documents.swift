@@ -162,7 +162,9 @@ extension VerificationOperation {
             problem(
                 document.manifest(name),
                 code: "rolledBack",
-                "\(name.atStart) was seen before and is missing now. It is still arriving, or the storage was put back to an older state."
+                """
+                \(name.atStart) was seen before and is missing now. \(Lineage.reasons(forMissing: name, among: manifests))
+                """
             )
         }
     }

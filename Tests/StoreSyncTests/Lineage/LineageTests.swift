@@ -37,6 +37,13 @@ struct LineageTests {
         #expect(Lineage.contained(in: [], manifests).isEmpty)
     }
 
+    @Test("an upload is missing because it's too old only if more uploads came after it than a manifest names")
+    func reasons() {
+        let newest = manifest(name(300, "laptop"))
+        #expect(!Lineage.reasons(forMissing: name(44), among: [newest]).contains("256"))
+        #expect(Lineage.reasons(forMissing: name(43), among: [manifest(name(9)), newest]).contains("256"))
+    }
+
     @Test("a manifest names all existing uploads that its store contains, and the 256 newest of the removed ones")
     func named() {
         let there = Set((1...300).map { name($0) })
