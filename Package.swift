@@ -219,13 +219,14 @@ let package = Package(
         .target(
             name: "Operations",
             dependencies: [
-                "ThreadSupport",
+                "FileSupport", "ThreadSupport",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "ServiceContextModule", package: "swift-service-context"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
             ],
             swiftSettings: settings

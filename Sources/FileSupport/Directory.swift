@@ -54,6 +54,11 @@ package struct Directory: Sendable {
         try open(name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK)
     }
 
+    /// Opens a file to take its lock, which network file systems grant only if the file could be written.
+    package func openToLock(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
+        try open(name, O_RDWR | O_NONBLOCK)
+    }
+
     private func open(
         _ name: UnsafePointer<CChar>,
         _ flags: CInt,
@@ -109,10 +114,15 @@ package struct Directory: Sendable {
     /// Creates a directory in this one; an existing directory isn't an error, since another client may create it too.
     package func makeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
         do {
-            try retrying { mkdirat(file.descriptor.rawValue, name, 0o777) }
+            try createDirectory(name, permissions: FilePermissions(rawValue: 0o777))
         } catch let error where error == .fileExists {
             return
         }
+    }
+
+    /// Creates a directory that mustn't exist in this one.
+    package func createDirectory(_ name: UnsafePointer<CChar>, permissions: FilePermissions) throws(Errno) {
+        try retrying { mkdirat(file.descriptor.rawValue, name, permissions.rawValue) }
     }
 
     /// Gives a file a second name, which mustn't exist.

@@ -1,3 +1,6 @@
+import FileSupport
+import SystemPackage
+
 #if canImport(Darwin)
 import Darwin
 #else
@@ -19,8 +22,8 @@ import Foundation
 /// removes only directories whose lock it holds.
 final class TemporaryDirectory: Sendable {
     private let name: Name
-    private let parent: OpenDirectory
-    private let lock: Descriptor
+    private let parent: Directory
+    private let lock: OpenFile
     let url: URL
 
     /// Creates a directory with mode 0700, after a sweep of the location.
@@ -34,14 +37,14 @@ final class TemporaryDirectory: Sendable {
     /// - Throws: An error of the code `temporaryDirectoryUnavailable`.
     init(in url: URL, willLock: () -> Void = {}) throws(OperationError) {
         do {
-            parent = try OpenDirectory(path: url.path)
+            parent = try Directory(path: url.path)
             Self.sweep(parent, url)
             (name, lock) = try Self.makeLock(in: parent, willLock)
             self.url = url.appending(path: name.directory, directoryHint: .isDirectory)
             do {
-                try parent.makeDirectory(name.directory)
+                try parent.createDirectory(name.directory, permissions: .ownerReadWriteExecute)
             } catch {
-                parent.removeFile(name.lock)
+                try? parent.unlink(name.lock)
                 throw error
             }
         } catch {
@@ -56,13 +59,13 @@ final class TemporaryDirectory: Sendable {
     }
 
     /// Takes over the directory and lock of a dead process; `nil` if it isn't certain that the process is dead.
-    private init?(left name: Name, in parent: OpenDirectory, _ url: URL) {
+    private init?(left name: Name, in parent: Directory, _ url: URL) {
         do {
-            let lock = try parent.openFile(name.lock, O_RDWR)
+            let lock = try parent.openToLock(name.lock)
             let status = try lock.status()
-            guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1,
-                try lock.lock()
-            else { return nil }
+            guard status.type == .regular, status.isOfThisUser, status.linkCount == 1, try lock.lock() else {
+                return nil
+            }
             self.lock = lock
         } catch {
             return nil
@@ -76,10 +79,10 @@ final class TemporaryDirectory: Sendable {
     ///
     /// If the directory can't be removed, both stay for the next sweep.
     func remove() {
-        if parent.removeTree(name.directory) { parent.removeFile(name.lock) }
+        if parent.removeOwnTree(name.directory) { try? parent.unlink(name.lock) }
     }
 
-    private static func sweep(_ parent: OpenDirectory, _ url: URL) {
+    private static func sweep(_ parent: Directory, _ url: URL) {
         for name in (try? parent.names()) ?? [] {
             let bytes = name.dropLast().map { UInt8(bitPattern: $0) }
             guard let name = Name(lock: String(decoding: bytes, as: UTF8.self)) else { continue }
@@ -88,34 +91,26 @@ final class TemporaryDirectory: Sendable {
     }
 
     private static func makeLock(
-        in parent: OpenDirectory,
+        in parent: Directory,
         _ willLock: () -> Void
-    ) throws(SystemError) -> (Name, Descriptor) {
+    ) throws(Errno) -> (Name, OpenFile) {
         while true {
             let name = Name()
-            let lock = try parent.openFile(name.lock, O_RDWR | O_CREAT | O_EXCL)
+            let lock = try parent.create(name.lock, permissions: .ownerReadWrite)
             willLock()
             do {
                 // A sweep may take the lock first and remove the file. Then the loop tries another name.
                 if try lock.lock(), try isStillNamed(lock, name, in: parent) { return (name, lock) }
             } catch {
-                parent.removeFile(name.lock)
+                try? parent.unlink(name.lock)
                 throw error
             }
         }
     }
 
-    private static func isStillNamed(
-        _ lock: Descriptor,
-        _ name: Name,
-        in parent: OpenDirectory
-    ) throws(SystemError) -> Bool {
-        do {
-            let (held, named) = (try lock.status(), try parent.status(name.lock))
-            return held.st_dev == named.st_dev && held.st_ino == named.st_ino
-        } catch  where error.number == ENOENT {
-            return false
-        }
+    private static func isStillNamed(_ lock: OpenFile, _ name: Name, in parent: Directory) throws(Errno) -> Bool {
+        let (held, named) = (try lock.status(), try parent.status(name.lock))
+        return held.deviceID == named?.deviceID && held.inode == named?.inode
     }
 
     /// The names of a directory and its lock.
@@ -138,4 +133,36 @@ final class TemporaryDirectory: Sendable {
             directory = Self.prefix + identifier
         }
     }
+}
+
+extension Directory {
+    /// Removes a directory that this user owns, and as much of its content as can be removed.
+    ///
+    /// - Returns: Whether no directory with this name exists any more.
+    fileprivate func removeOwnTree(_ name: String) -> Bool {
+        do {
+            let directory = try directory(name)
+            guard try directory.status().isOfThisUser else { return false }
+            directory.removeContents()
+            try removeDirectory(name)
+            return true
+        } catch {
+            return error == .noSuchFileOrDirectory
+        }
+    }
+
+    private func removeContents() {
+        for name in (try? names()) ?? [] {
+            if let directory = try? directory(name) {
+                directory.removeContents()
+                try? removeDirectory(name)
+            } else {
+                try? unlink(name)
+            }
+        }
+    }
+}
+
+extension Stat {
+    fileprivate var isOfThisUser: Bool { userID.rawValue == geteuid() }
 }
