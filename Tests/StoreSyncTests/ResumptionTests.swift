@@ -130,6 +130,7 @@ struct ResumptionTests {
             let upload = try await a.push().value
             #expect(upload.generation >= 1 && !upload.isUnchanged)
             let sent = await lineA.passedBytes
+            try await deltas.expectSeals(a, comment)
             try await deltas.expectPulled(b, is: a.store, comment)
             return sent
         }
@@ -332,6 +333,7 @@ struct ResumptionTests {
         try await scene.pushCutOff(after: 2 * Self.chunk)
         _ = try await scene.a.push(compression: compression).value
         #expect(await scene.lineA.passedBytes < 6 * Self.chunk)
+        try await scene.deltas.expectSeals(scene.a)
         try await scene.deltas.expectPulled(scene.b, is: scene.a.store, "\(compression)")
         #expect(try await scene.a.verify().value.problems.isEmpty)
     }

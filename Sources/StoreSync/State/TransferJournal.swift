@@ -2,6 +2,7 @@ import ByteCoding
 import ContentDigests
 import Foundation
 import RemoteStorage
+import SyncCryptography
 import ThreadSupport
 
 /// The chunks of a sealed file that have been transferred, so that the next transfer resumes an interrupted one.
@@ -32,8 +33,8 @@ final class TransferJournal: Sendable {
         var attempt: UUID?
 
         /// The size of a chunk's digest in the journal in bytes: only a push notes digests.
-        fileprivate var digestByteCount: Int { attempt == nil ? 0 : 32 }
-        fileprivate var entryByteCount: Int { digestByteCount + sealByteCount + 4 + checksumByteCount }
+        fileprivate var digestByteCount: Int { attempt == nil ? 0 : Blake2b.byteCount }
+        fileprivate var entryByteCount: Int { digestByteCount + SealedPrefix.sealBytes + 4 + checksumByteCount }
     }
 
     /// What a journal holds.
@@ -78,6 +79,8 @@ final class TransferJournal: Sendable {
         }
     }
 
+    private static let checksumByteCount = 8
+
     private static func entry(_ chunk: NotedChunk, at index: Int, of subject: Subject) -> [UInt8] {
         let fields = (chunk.digest ?? []) + chunk.seal + UInt32(chunk.sealedBytes).littleEndianBytes
         precondition(
@@ -89,9 +92,6 @@ final class TransferJournal: Sendable {
         return fields + hasher.finalize().bytes.prefix(checksumByteCount)
     }
 }
-
-private let sealByteCount = 40
-private let checksumByteCount = 8
 
 extension TransferJournal {
     /// The file with the journal of one transfer.
@@ -126,7 +126,7 @@ extension TransferJournal {
                 guard entry.count == subject.entryByteCount else { break }
                 var fields = FieldReader(entry)
                 let digest = subject.attempt.map { _ in fields.bytes(subject.digestByteCount) }
-                let seal = fields.bytes(sealByteCount)
+                let seal = fields.bytes(SealedPrefix.sealBytes)
                 let chunk = NotedChunk(seal: seal, sealedBytes: Int(fields.integer(UInt32.self)), digest: digest)
                 let expected = TransferJournal.entry(chunk, at: chunks.count, of: subject)
                 guard entry.elementsEqual(expected) else { break }

@@ -6,9 +6,9 @@ public struct ContentSummary: Hashable, Sendable {
     public let plainBytes: Int64
     /// The size of the sealed file, in bytes.
     public let sealedBytes: Int64
-    /// The digest of the seals of all chunks, in 32 bytes.
+    /// The digest of the seals of all chunks, in 32 bytes, which the article <doc:Formats> describes.
     ///
-    /// If two files have the same context and salt, and passes over both have the same digest, then their chunks are the same.
+    /// If two sealed files have the same context and salt, and this digest is the same too, they have the same content.
     public let seals: [UInt8]
     /// The digests of the file's content, from a pass that sealed it.
     package let digests: FileDigests?

@@ -4,6 +4,8 @@ package import ContentDigests
 package struct SealedPrefix: Sendable {
     /// The number of bytes before the first chunk of a sealed file.
     package static let startBytes = SealedHeader.byteCount
+    /// The size of a chunk's seal, in bytes.
+    package static let sealBytes = ChunkRecord.sealBytes
 
     /// The number of chunks, at least 1.
     package let count: Int
