@@ -127,7 +127,7 @@ struct SealTests {
         ] {
             let file = order.reduce(scene.sealed.prefix(Self.header)) { $0 + chunks[$1] }
             try Data(file).write(to: scene.url(.store))
-            // A file with another length counts as one that hasn't arrived completely.
+            // A file with another length counts as incomplete: the rest may still arrive.
             let code: StoreSyncError.Code = file.count == scene.sealed.count ? .tampered : .noUploadedStore
             try await scene.expectRefused(code, "\(order)")
         }
