@@ -67,6 +67,7 @@ struct BucketResumptionTests {
         func pushWhole(_ comment: String) async throws {
             let device = try pusher()
             _ = try await device.push().value
+            try await deltas.expectSeals(device, comment)
             try await deltas.expectPulled(puller(), is: device.store, comment)
             if deltas.fixture.password != nil {
                 try FileManager.default.removeItem(at: deltas.pushedBlocks(of: device))

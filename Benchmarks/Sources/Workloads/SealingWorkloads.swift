@@ -41,7 +41,7 @@ private struct Pieces: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(rest: pieces[...]) }
 }
 
-/// Seals or opens so many MiB with the library: with a digest of every chunk, by one worker or by one for each core.
+/// Seals or opens so many MiB with the library, by one worker or by one for each core; sealing digests every chunk.
 func runSealing(_ workload: Workload, _ mebibytes: Int, workers count: Int?) async throws -> Measurement? {
     let key = EpochKey(master: MasterKey(), epoch: UUID())
     let context = SealedContext(application: "benchmark", role: "noise")

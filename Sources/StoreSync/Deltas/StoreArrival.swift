@@ -8,8 +8,8 @@ import SyncCryptography
 ///
 /// Each file of the chain is downloaded to its own path. When all files have arrived, the deltas are applied to the
 /// whole copy in order. Applying them again after an interruption gives the same result: every block that differs from
-/// the whole copy is in a delta. Files of an earlier download are trusted only if the result is the store that was
-/// uploaded.
+/// the whole copy is in a delta. Files and chunks of an earlier download are trusted only if the result is the store that
+/// was uploaded.
 ///
 /// If the local store is one of the uploads, a copy of it takes the place of that upload's files, and only the deltas
 /// after it are downloaded.
@@ -34,10 +34,9 @@ struct StoreArrival: Sendable {
     /// Downloads a store, to the path of its whole copy.
     ///
     /// - Parameter chain: The uploads that make up the store.
-    /// - Returns: The store's digest, which equals the digest in its manifest.
     /// - Throws: What ``StoreAssembler/assemble(_:at:)`` throws, and what ``StoreSnapshot/take(of:at:)`` throws. The caller then
     ///   removes the files that are left.
-    func fetch(_ chain: StoreChain) async throws -> ContentRoot {
+    func fetch(_ chain: StoreChain) async throws {
         let url = Self.url(of: chain.whole, for: store)
         let rest = (local?.root).flatMap(chain.continuing)
         let missing = rest ?? chain
@@ -45,21 +44,21 @@ struct StoreArrival: Sendable {
             let noted = journal.read()
             return (noted, noted.map { arrivedCount(of: missing, at: url, as: $0.subject) } ?? 0)
         }
-        var arrived = kept
+        var (arrived, isResumed) = (kept, kept > 0)
         do {
             if rest != nil {
                 let known = chain.manifests.dropLast(missing.manifests.count)
                 assembler.progress.add(known.reduce(0) { $0 + Int($1[.store]?.storedSize ?? 0) })
                 if arrived == 0 {
                     try await copyLocalStore(to: url)
-                    arrived = 1
+                    (arrived, isResumed) = (1, true)
                 }
             }
-            return try await fetch(missing, at: url, after: arrived, noted)
-        } catch let error as StoreSyncError where error.code == .corrupt && arrived > 0 {
+            try await fetch(missing, at: url, after: arrived, noted, &isResumed)
+        } catch let error as StoreSyncError where error.code == .corrupt && isResumed {
             // The files of the earlier download or the new files are damaged, or the local store was changed: only a
             // complete download shows which.
-            return try await fetch(chain, at: url, after: 0, nil)
+            try await fetch(chain, at: url, after: 0, nil, &isResumed)
         }
     }
 
@@ -103,30 +102,36 @@ struct StoreArrival: Sendable {
         )
     }
 
+    /// Downloads the files of a chain after the first `arrived` ones, and applies the deltas.
+    ///
+    /// Sets `isResumed` if a file begins with chunks of an earlier download.
     private func fetch(
         _ chain: StoreChain,
         at wholeURL: URL,
         after arrived: Int,
-        _ noted: TransferJournal.Contents?
-    ) async throws -> ContentRoot {
-        var whole: ContentRoot?
+        _ noted: TransferJournal.Contents?,
+        _ isResumed: inout Bool
+    ) async throws {
         for (index, manifest) in chain.manifests.enumerated() {
             guard index >= arrived else {
                 assembler.progress.add(Int(manifest[.store]?.storedSize ?? 0))
                 continue
             }
-            let salt = manifest[.store]?.salt ?? []
+            let salt = manifest[.store]?.seal?.salt ?? []
             let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), chain, salt: salt)
             let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
             let url = index == 0 ? wholeURL : Self.url(of: manifest, for: store)
-            let summary = try await assembler.receive(manifest, at: url, after: chunks) {
+            let pass = try await assembler.receive(manifest, at: url, after: chunks) {
                 try journal.begin(subject, after: $0)
             }
+            guard let pass else {
+                isResumed = true
+                continue
+            }
             guard index == 0 else { continue }
-            try assembler.check(summary.digests.root, summary.plainBytes, manifest)
-            whole = summary.digests.root
+            try await assembler.check(pass, of: manifest, at: url)
+            if chain.deltas.isEmpty { return }
         }
-        if let whole, chain.deltas.isEmpty { return whole }
         let subject = subject(of: chain.head.name.reference, after: chain.references, chain, salt: [])
         _ = try await context.blocking { try journal.begin(subject, after: [NotedChunk]()) }
         for (base, delta) in zip(chain.manifests, chain.deltas) {
@@ -136,6 +141,6 @@ struct StoreArrival: Sendable {
             )
             try await assembler.apply(content, of: delta, to: base, at: wholeURL)
         }
-        return try await assembler.check(chain.head, at: wholeURL)
+        try await assembler.check(chain.head, at: wholeURL)
     }
 }

@@ -22,16 +22,15 @@ struct StoreAssembler: Sendable {
     /// - Parameters:
     ///   - chain: The uploads that make up the store.
     ///   - url: The destination. After a failure the caller removes what is left there.
-    /// - Returns: The store's digest, which equals the digest in its manifest.
     /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file doesn't exist, `corrupt` if the store isn't what was
     ///   uploaded, and the errors of opening a sealed file; `CancellationError`.
-    func assemble(_ chain: StoreChain, at url: URL) async throws -> ContentRoot {
-        let whole = try await opening(chain.whole) { try await FileReceiver(url: url, context: context).receive($0) }
-        try check(whole.digests.root, whole.plainBytes, chain.whole)
+    func assemble(_ chain: StoreChain, at url: URL) async throws {
+        let pass = try await opening(chain.whole) { try await FileReceiver(url: url, context: context).receive($0) }
+        try await check(pass, of: chain.whole, at: url)
         for (base, delta) in zip(chain.manifests, chain.deltas) {
             try await apply(delta, to: base, at: url)
         }
-        return chain.deltas.isEmpty ? whole.digests.root : try await check(chain.head, at: url)
+        if !chain.deltas.isEmpty { try await check(chain.head, at: url) }
     }
 
     /// Downloads the file of a store, or the rest of it after an interruption.
@@ -41,40 +40,41 @@ struct StoreAssembler: Sendable {
     ///   - url: The destination, which may hold the beginning of the file already.
     ///   - chunks: The chunks that have arrived already.
     ///   - begin: Starts the journal, after the chunks that are still valid. May block.
-    /// - Returns: The summary of the whole file, with the part that had arrived already.
+    /// - Returns: The summary of the pass; `nil` if a part of the file had arrived already, which the pass didn't see.
     /// - Throws: As ``assemble(_:at:)``.
     func receive(
         _ manifest: StoreManifest,
         at url: URL,
         after chunks: [NotedChunk],
         noting begin: @escaping @Sendable (ArraySlice<NotedChunk>) throws -> TransferJournal
-    ) async throws -> ContentSummary {
-        let prefix = try await received(chunks, of: manifest, at: url)
-        let journal = try await context.blocking { try begin(chunks.prefix(prefix?.count ?? 0)) }
+    ) async throws -> ContentSummary? {
+        let kept = try await keptChunks(chunks, at: url)
+        let prefix = try await prefix(of: kept, manifest)
+        let journal = try await context.blocking { try begin(prefix == nil ? [] : kept) }
         progress.add(Int(prefix?.sealedBytes ?? 0))
-        return try await opening(manifest, after: prefix) { index, chunk in
+        let pass = try await opening(manifest, after: prefix) { index, chunk in
             journal.note(chunk, at: index)
         } body: { content in
             let start = prefix?.plainBytes ?? 0
             let receiver = FileReceiver(url: url, context: context, start: start) { journal.flush() }
             try await receiver.receive(content)
         }
+        return prefix == nil ? pass : nil
     }
 
-    /// The noted chunks whose content the file at `url` still holds.
-    private func received(
-        _ chunks: [NotedChunk],
-        of manifest: StoreManifest,
-        at url: URL
-    ) async throws -> ChunkPrefix? {
-        guard !chunks.isEmpty, FileManager.default.fileExists(atPath: url.path),
-            let start = try await open(manifest.path(of: .store, in: hierarchy), 0..<Int64(ChunkPrefix.startBytes))
-        else { return nil }
-        let bytes = try await start.bytes(upTo: ChunkPrefix.startBytes)
-        let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
-        var prefix = try await SealingWorkers.withWorkers { try await ChunkPrefix.of(chunks, in: content, on: $0) }
-        prefix?.start = bytes
-        return prefix
+    /// The noted chunks for which the file at `url` is long enough; its content is checked with the whole store.
+    private func keptChunks(_ chunks: [NotedChunk], at url: URL) async throws -> ArraySlice<NotedChunk> {
+        try await context.blocking {
+            let values = try? url.resourceValues(forKeys: [.isRegularFileKey, .fileSizeKey])
+            let byteCount = values?.isRegularFile == true ? values?.fileSize ?? 0 : 0
+            return chunks.prefix(byteCount / ContentRoot.blockSize)
+        }
+    }
+
+    private func prefix(of kept: ArraySlice<NotedChunk>, _ manifest: StoreManifest) async throws -> OpenedPrefix? {
+        let path = manifest.path(of: .store, in: hierarchy)
+        guard !kept.isEmpty, let start = try await open(path, 0..<Int64(OpenedPrefix.startBytes)) else { return nil }
+        return OpenedPrefix(kept, start: try await start.bytes(upTo: OpenedPrefix.startBytes))
     }
 
     /// Applies a delta to a store.
@@ -120,15 +120,17 @@ struct StoreAssembler: Sendable {
         try await context.blocking { try file.synchronize() }
     }
 
-    /// Checks that the file at `url` is the store that a manifest names.
-    @discardableResult
-    func check(_ manifest: StoreManifest, at url: URL) async throws -> ContentRoot {
-        let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
-        try check(root, byteCount, manifest)
-        return root
+    /// Checks that the whole copy that a pass has opened is the store that its manifest names.
+    ///
+    /// The file at `url` is read only if the seals don't prove it.
+    func check(_ pass: ContentSummary, of manifest: StoreManifest, at url: URL) async throws {
+        guard manifest[.store]?.isProven(by: pass) != true else { return }
+        try await check(manifest, at: url)
     }
 
-    func check(_ root: ContentRoot, _ byteCount: Int64, _ manifest: StoreManifest) throws {
+    /// Checks that the file at `url` is the store that a manifest names.
+    func check(_ manifest: StoreManifest, at url: URL) async throws {
+        let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
         guard root == manifest[.store]?.contentRoot, byteCount == manifest[.store]?.size else {
             throw StoreSyncError.notAsUploaded(manifest.path(of: .store, in: hierarchy))
         }
@@ -137,7 +139,7 @@ struct StoreAssembler: Sendable {
     /// Opens the file of a store, or the rest of it after `prefix`, and returns its summary when `body` has read it.
     private func opening(
         _ manifest: StoreManifest,
-        after prefix: ChunkPrefix? = nil,
+        after prefix: OpenedPrefix? = nil,
         onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)? = nil,
         body: (OpenedContent<RemoteContent>) async throws -> Void
     ) async throws -> ContentSummary {
@@ -152,7 +154,7 @@ struct StoreAssembler: Sendable {
         do {
             return try await key.pass(
                 over: content.counted(by: progress),
-                FileOpening(context: context, salt: manifest[.store]?.salt, prefix: prefix, onChunk: onChunk),
+                FileOpening(context: context, salt: manifest[.store]?.seal?.salt, prefix: prefix, onChunk: onChunk),
                 body
             )
         } catch let error as CryptographyError {

@@ -20,6 +20,7 @@ extension WholeStoreDownloadOperation {
         guard let chain = plan.source.chain else {
             return try await fetch(.store, from: plan.source, to: plan.arrival, progress)
         }
+        guard let expected = chain.head[.store] else { preconditionFailure("a manifest names its store") }
         guard document.application.isEncrypted else {
             return try await fetchPlainStore(chain.head, of: plan, progress)
         }
@@ -38,7 +39,8 @@ extension WholeStoreDownloadOperation {
             store: plan.store,
             local: local
         )
-        return try await arrival.fetch(chain)
+        try await arrival.fetch(chain)
+        return expected.contentRoot
     }
 
     /// Downloads a store that isn't sealed, or the rest of it after an interruption.

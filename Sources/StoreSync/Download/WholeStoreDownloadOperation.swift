@@ -220,14 +220,15 @@ public actor WholeStoreDownloadOperation: Operation {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         let receiver = FileReceiver(url: url, context: progress.context)
-        let received: (byteCount: Int64, root: ContentRoot)
+        let expected = source.manifest?[file]
         if document.application.isEncrypted {
-            received = try await open(content, as: file, of: source) { try await receiver.receive($0) }
+            let pass = try await open(content, as: file, of: source) { try await receiver.receive($0) }
+            if let expected, expected.isProven(by: pass) { return expected.contentRoot }
         } else {
             try await receiver.receive(content)
-            received = try await ContentRoot.of(fileAt: url, on: progress.context.blockingExecutor)
         }
-        if let expected = source.manifest?[file] {
+        let received = try await ContentRoot.of(fileAt: url, on: progress.context.blockingExecutor)
+        if let expected {
             guard received.root == expected.contentRoot, received.byteCount == expected.size else {
                 throw StoreSyncError.notAsUploaded(path)
             }
@@ -235,22 +236,21 @@ public actor WholeStoreDownloadOperation: Operation {
         return received.root
     }
 
-    /// Opens a sealed file, and returns its size and digest when `body` has read it.
+    /// Opens a sealed file, and returns the summary of the pass when `body` has read it.
     private func open(
         _ content: RemoteContent,
         as file: WholeStoreFile,
         of source: StoreSource,
         _ body: (OpenedContent<RemoteContent>) async throws -> Void
-    ) async throws -> (byteCount: Int64, root: ContentRoot) {
+    ) async throws -> ContentSummary {
         let seal = document.application.seal
         guard let key = seal.key, let manifest = source.manifest else {
             throw StoreSyncError(.tampered, "A store of an encrypted application has no manifest, so it isn't opened.")
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.identity)
         do {
-            let opening = FileOpening(context: seal.context(role), salt: manifest[file]?.salt)
-            let summary = try await key.pass(over: content, opening, body)
-            return (summary.plainBytes, summary.digests.root)
+            let opening = FileOpening(context: seal.context(role), salt: manifest[file]?.seal?.salt)
+            return try await key.pass(over: content, opening, body)
         } catch let error as CryptographyError {
             throw StoreSyncError(error, ofStoreFileAt: file.path(in: source.directory))
         }

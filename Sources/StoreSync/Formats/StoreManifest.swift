@@ -1,6 +1,7 @@
 import ContentDigests
 import Foundation
 import RemoteStorage
+import SyncCryptography
 
 /// The manifest that publishes an upload: its files, and the other uploads that it includes.
 struct StoreManifest: Hashable, Sendable {
@@ -13,9 +14,16 @@ struct StoreManifest: Hashable, Sendable {
         var storedSize: Int64
         /// The digest of the app's file.
         var contentRoot: ContentRoot
-        /// The salt that distinguishes the sealed file from every other one sealed for its path; `nil` if it isn't
-        /// sealed.
-        var salt: [UInt8]?
+        /// The seal of the file on the remote; `nil` if it isn't sealed.
+        var seal: Seal?
+    }
+
+    /// What distinguishes a sealed file from every other file that was sealed for its path.
+    struct Seal: Hashable, Sendable {
+        /// The salt in its header, 32 bytes.
+        var salt: [UInt8]
+        /// The digest of the seals of its chunks, 32 bytes.
+        var seals: [UInt8]
     }
 
     var name: UploadName
@@ -38,7 +46,6 @@ struct StoreManifest: Hashable, Sendable {
     private static let formatVersions = 1...2
     /// The range of valid file sizes: the sum of several files doesn't overflow.
     fileprivate static let sizes = 0...(1 << 53)
-    fileprivate static let saltBytes = 32
     /// The maximum number of uploads of each kind that a manifest names.
     static let maximumNames = 4_096
 
@@ -106,7 +113,7 @@ struct StoreManifest: Hashable, Sendable {
             zip(generations, generations.dropFirst()).allSatisfy(<),
             bases.allSatisfy({ UUID(uuidString: $0.upload)?.uuidString == $0.upload })
         else { throw .corrupt(path, "the uploads that it builds on aren't a chain of older generations") }
-        guard manifest[.store]?.salt != nil else { throw .corrupt(path, "it builds on other uploads but isn't sealed") }
+        guard manifest[.store]?.seal != nil else { throw .corrupt(path, "it builds on other uploads but isn't sealed") }
         return bases
     }
 
@@ -134,12 +141,16 @@ extension StoreManifest.File {
             let root = values["contentRoot"]?.string.flatMap(ContentRoot.init(hex:)),
             StoreManifest.sizes.contains(size), StoreManifest.sizes.contains(storedSize)
         else { return nil }
-        var salt: [UInt8]?
-        if let value = values["salt"] {
-            guard case .data(let data) = value, data.count == StoreManifest.saltBytes else { return nil }
-            salt = Array(data)
-        }
-        self.init(file: file, size: Int64(size), storedSize: Int64(storedSize), contentRoot: root, salt: salt)
+        self.init(file: file, size: Int64(size), storedSize: Int64(storedSize), contentRoot: root)
+        guard values["salt"] != nil || values["seals"] != nil else { return }
+        guard let salt = Self.bytes(values["salt"]), let seals = Self.bytes(values["seals"]) else { return nil }
+        seal = StoreManifest.Seal(salt: salt, seals: seals)
+    }
+
+    /// Returns a salt or a digest.
+    private static func bytes(_ value: PropertyListValue?) -> [UInt8]? {
+        guard case .data(let data) = value, data.count == 32 else { return nil }
+        return Array(data)
     }
 
     fileprivate var propertyList: PropertyListValue {
@@ -149,9 +160,19 @@ extension StoreManifest.File {
             "storedSize": .integer(Int(storedSize)),
             "contentRoot": .string(contentRoot.description),
         ]
-        if let salt { values["salt"] = .data(Data(salt)) }
+        if let seal {
+            values["salt"] = .data(Data(seal.salt))
+            values["seals"] = .data(Data(seal.seals))
+        }
         return .dictionary(values)
     }
+}
+
+extension StoreManifest.File {
+    /// Whether a pass over the whole sealed file proves that its content is the app's file.
+    ///
+    /// No pass over a delta does: its content isn't the app's file.
+    func isProven(by pass: ContentSummary) -> Bool { seal?.seals == pass.seals && size == pass.plainBytes }
 }
 
 extension StoreManifest {

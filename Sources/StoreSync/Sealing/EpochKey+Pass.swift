@@ -10,7 +10,7 @@ struct FileOpening: Sendable {
     /// The salt that it must have; `nil` if unknown.
     let salt: [UInt8]?
     /// The part that was opened before: the content starts after it.
-    var prefix: ChunkPrefix?
+    var prefix: OpenedPrefix?
     /// Called with each chunk but the last, before the reader gets it; must not block.
     var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 }

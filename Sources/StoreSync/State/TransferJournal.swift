@@ -2,13 +2,14 @@ import ByteCoding
 import ContentDigests
 import Foundation
 import RemoteStorage
+import SyncCryptography
 import ThreadSupport
 
 /// The chunks of a sealed file that have been transferred, so that the next transfer resumes an interrupted one.
 ///
-/// It's a file of this device's state, and isn't trusted: a chunk counts only if the data that it was sealed from, or
-/// that it was opened to, still has the noted digest. A lost or outdated journal costs only time. For a file that isn't
-/// sealed, no chunks are noted: two such files with the same digest are identical.
+/// It's a file of this device's state, and isn't trusted. A push resumes after a chunk only if the data that it was sealed
+/// from still has the noted digest. A pull that has resumed checks the whole store. A lost or outdated journal costs only
+/// time. For a file that isn't sealed, no chunks are noted: two such files with the same digest are identical.
 final class TransferJournal: Sendable {
     /// What is transferred.
     struct Subject: Hashable, Sendable, Codable {
@@ -30,6 +31,10 @@ final class TransferJournal: Sendable {
         var contentRoot: String?
         /// Identifies the attempt to push the upload; `nil` in a pull.
         var attempt: UUID?
+
+        /// The size of a chunk's digest in the journal in bytes: only a push notes digests.
+        fileprivate var digestByteCount: Int { attempt == nil ? 0 : Blake2b.byteCount }
+        fileprivate var entryByteCount: Int { digestByteCount + SealedPrefix.sealBytes + 4 + checksumByteCount }
     }
 
     /// What a journal holds.
@@ -40,14 +45,14 @@ final class TransferJournal: Sendable {
     }
 
     private let handle: FileHandle
-    private let salt: [UInt8]
+    private let subject: Subject
     private let headByteCount: Int
     /// The chunks that were noted and aren't in the file yet.
     private let pending = Locked<[(index: Int, chunk: NotedChunk)]>([])
 
-    fileprivate init(_ handle: FileHandle, salt: [UInt8], headByteCount: Int) {
+    fileprivate init(_ handle: FileHandle, _ subject: Subject, headByteCount: Int) {
         self.handle = handle
-        self.salt = salt
+        self.subject = subject
         self.headByteCount = headByteCount
     }
 
@@ -68,19 +73,22 @@ final class TransferJournal: Sendable {
             return pending
         }
         for (index, chunk) in noted {
-            let offset = UInt64(headByteCount + index * Self.entryByteCount)
+            let offset = UInt64(headByteCount + index * subject.entryByteCount)
             try? handle.truncate(atOffset: offset)
-            try? handle.write(contentsOf: Self.entry(chunk, at: index, salt: salt))
+            try? handle.write(contentsOf: Self.entry(chunk, at: index, of: subject))
         }
     }
 
     private static let checksumByteCount = 8
-    private static let entryByteCount = 32 + 4 + checksumByteCount
 
-    private static func entry(_ chunk: NotedChunk, at index: Int, salt: [UInt8]) -> [UInt8] {
-        let fields = chunk.digest + UInt32(chunk.sealedBytes).littleEndianBytes
+    private static func entry(_ chunk: NotedChunk, at index: Int, of subject: Subject) -> [UInt8] {
+        let fields = (chunk.digest ?? []) + chunk.seal + UInt32(chunk.sealedBytes).littleEndianBytes
+        precondition(
+            fields.count + checksumByteCount == subject.entryByteCount,
+            "a push notes digests, and a pull doesn't"
+        )
         var hasher = ContentRootHasher()
-        hasher.update(salt + UInt64(index).littleEndianBytes + fields)
+        hasher.update(subject.salt + UInt64(index).littleEndianBytes + fields)
         return fields + hasher.finalize().bytes.prefix(checksumByteCount)
     }
 }
@@ -113,12 +121,14 @@ extension TransferJournal {
             else { return nil }
             var chunks: [NotedChunk] = []
             // The last entry may be a torn write.
-            for start in stride(from: Self.headByteCount + subjectBytes, to: bytes.count, by: entryByteCount) {
-                let entry = bytes[start...].prefix(entryByteCount)
-                guard entry.count == entryByteCount else { break }
+            for start in stride(from: Self.headByteCount + subjectBytes, to: bytes.count, by: subject.entryByteCount) {
+                let entry = bytes[start...].prefix(subject.entryByteCount)
+                guard entry.count == subject.entryByteCount else { break }
                 var fields = FieldReader(entry)
-                let chunk = NotedChunk(digest: fields.bytes(32), sealedBytes: Int(fields.integer(UInt32.self)))
-                let expected = TransferJournal.entry(chunk, at: chunks.count, salt: subject.salt)
+                let digest = subject.attempt.map { _ in fields.bytes(subject.digestByteCount) }
+                let seal = fields.bytes(SealedPrefix.sealBytes)
+                let chunk = NotedChunk(seal: seal, sealedBytes: Int(fields.integer(UInt32.self)), digest: digest)
+                let expected = TransferJournal.entry(chunk, at: chunks.count, of: subject)
                 guard entry.elementsEqual(expected) else { break }
                 chunks.append(chunk)
             }
@@ -137,10 +147,10 @@ extension TransferJournal {
         func begin(_ subject: Subject, after chunks: some Collection<NotedChunk>) throws -> TransferJournal {
             let encoded = Array(try JSONEncoder().encode(subject))
             let head = Self.magic + Self.version.littleEndianBytes + UInt32(encoded.count).littleEndianBytes + encoded
-            let entries = chunks.enumerated().flatMap { TransferJournal.entry($1, at: $0, salt: subject.salt) }
+            let entries = chunks.enumerated().flatMap { TransferJournal.entry($1, at: $0, of: subject) }
             try LocalFile.replace(url, with: [head, entries])
             let handle = try FileHandle(forWritingTo: url)
-            return TransferJournal(handle, salt: subject.salt, headByteCount: head.count)
+            return TransferJournal(handle, subject, headByteCount: head.count)
         }
 
         /// Deletes the journal, and the receipts, which are void without it.

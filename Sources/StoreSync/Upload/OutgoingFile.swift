@@ -15,7 +15,7 @@ struct OutgoingFile: Sendable {
         /// The size in bytes of the blocks that are digested too; `nil` for none.
         var blockSize: Int?
         /// The chunks that were sealed and sent before: only what follows them is read.
-        var prefix: ChunkPrefix?
+        var prefix: SealedPrefix?
         /// Called with every chunk but the last before it's sent; must not block.
         var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
     }
@@ -26,7 +26,7 @@ struct OutgoingFile: Sendable {
     private let summary: Locked<ContentSummary?>
 
     /// The digests of its blocks, once it has been uploaded, if they were requested.
-    var blocks: BlockDigests? { summary.withLock { $0?.digests.blocks } }
+    var blocks: BlockDigests? { summary.withLock { $0?.digests?.blocks } }
 
     /// Creates the upload of `plain`.
     ///
@@ -72,7 +72,7 @@ struct OutgoingFile: Sendable {
         delta: DeltaFile? = nil
     ) throws -> StoreManifest.File {
         let summary = summary.withLock { $0 }
-        guard let found = delta == nil ? summary?.digests.root ?? root : root,
+        guard let found = delta == nil ? summary?.digests?.root ?? root : root,
             summary.map({ $0.plainBytes == delta?.byteCount ?? size }) ?? (salt == nil),
             root == nil || root == found
         else {
@@ -86,7 +86,7 @@ struct OutgoingFile: Sendable {
             size: size,
             storedSize: summary?.sealedBytes ?? size,
             contentRoot: found,
-            salt: salt
+            seal: summary.flatMap { summary in salt.map { StoreManifest.Seal(salt: $0, seals: summary.seals) } }
         )
     }
 }

@@ -48,7 +48,7 @@ extension UploadTransfer {
         let chunks = plan.interrupted?.chunks.prefix(sealedBytes: kept) ?? []
         // The last chunk is marked as such, so it's never part of the prefix.
         let whole = Int((sent.byteCount - 1) / Int64(RemoteContent.chunkSize))
-        let prefix = try await ChunkPrefix.of(
+        let prefix = try await SealedPrefix.of(
             Array(chunks.prefix(whole)),
             in: sent.content(on: executor),
             blockSize: sealing.blockSize,
@@ -135,7 +135,7 @@ extension TakenStore {
 extension [NotedChunk] {
     /// Returns the chunks that are complete within the first bytes of a sealed file.
     fileprivate func prefix(sealedBytes: Int64) -> SubSequence {
-        var end = Int64(ChunkPrefix.startBytes)
+        var end = Int64(SealedPrefix.startBytes)
         return prefix {
             end += Int64($0.sealedBytes)
             return end <= sealedBytes

@@ -48,7 +48,7 @@ struct DeltaVerification {
             try await assembler.check(manifest, at: url)
         } else {
             removeFile()
-            _ = try await assembler.assemble(chain, at: url)
+            try await assembler.assemble(chain, at: url)
         }
         assembled = manifest
     }

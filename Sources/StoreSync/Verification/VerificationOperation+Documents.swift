@@ -197,9 +197,12 @@ extension VerificationOperation {
                     missingFile(path)
                     continue
                 }
-                let found = try await digest(of: content, role, salt: file.salt, assembler.progress)
+                let found = try await digest(of: content, role, salt: file.seal?.salt, assembler.progress)
                 count(path, found.sealedBytes)
-                guard found.sealedBytes != file.storedSize || found.root != file.contentRoot else { continue }
+                guard
+                    found.sealedBytes != file.storedSize || found.byteCount != file.size
+                        || found.root != file.contentRoot
+                else { continue }
                 problem(
                     path,
                     code: "corrupt",
@@ -242,22 +245,23 @@ extension VerificationOperation {
         }
     }
 
-    /// Returns the digest of a store's file, opened if it's sealed, and its size on the remote in bytes.
+    /// Returns the digest and the size of a store's file, opened if it's sealed, and its size on the remote, in bytes.
     private func digest(
         of content: RemoteContent,
         _ role: ApplicationSeal.Role,
         salt: [UInt8]?,
         _ progress: TransferProgress
-    ) async throws -> (root: ContentRoot, sealedBytes: Int64) {
+    ) async throws -> (root: ContentRoot, byteCount: Int64, sealedBytes: Int64) {
         guard let key = seal.key else {
             let digest = try await digest(of: content, progress)
-            return (digest.root, digest.byteCount)
+            return (digest.root, digest.byteCount, digest.byteCount)
         }
         let opening = FileOpening(context: seal.context(role), salt: salt)
-        let summary = try await key.pass(over: content.counted(by: progress), opening) {
-            for try await _ in $0 { try Task.checkCancellation() }
+        var root = ContentRootHasher().finalize()
+        let summary = try await key.pass(over: content.counted(by: progress), opening) { opened in
+            root = try await SealingWorkers.withWorkers { try await ContentRoot.of(opened, on: $0) }.root
         }
-        return (summary.digests.root, summary.sealedBytes)
+        return (root, summary.plainBytes, summary.sealedBytes)
     }
 
     func digest(

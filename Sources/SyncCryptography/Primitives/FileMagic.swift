@@ -8,6 +8,8 @@ struct FileMagic: Hashable, Sendable {
     static let key = FileMagic("storesync key")
     static let salt = FileMagic("storesync salt")
     static let epoch = FileMagic("storesync epoch")
+    /// Begins no file, but the message of which the digest of a file's seals is taken.
+    static let seals = FileMagic("storesync seals")
 
     let bytes: [UInt8]
 

@@ -5,6 +5,8 @@ struct ChunkRecord: Hashable, Sendable {
     /// The size of the word and the nonce, in bytes.
     static let headByteCount = wordBytes + XChaCha20Poly1305.nonceBytes
     static let wordBytes = 4
+    /// The size of a seal in bytes: a nonce and a tag.
+    static let sealBytes = XChaCha20Poly1305.nonceBytes + XChaCha20Poly1305.tagBytes
 
     /// The size of the ciphertext without its tag, in bytes.
     let bodyByteCount: Int
@@ -38,6 +40,11 @@ struct ChunkRecord: Hashable, Sendable {
             !isCompressed || (header.compression != 0 && (1..<header.chunkSize).contains(length))
         else { throw .tampered("a chunk has an impossible length") }
         self.init(bodyByteCount: length, isCompressed: isCompressed, isLast: isLast)
+    }
+
+    /// Returns the seal in a whole record: its nonce and its tag, which distinguish it from every other record of the file.
+    static func seal(in record: [UInt8]) -> [UInt8] {
+        Array(record[wordBytes..<headByteCount] + record.suffix(XChaCha20Poly1305.tagBytes))
     }
 
     /// The word's bytes.

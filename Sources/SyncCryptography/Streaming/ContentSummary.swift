@@ -3,29 +3,29 @@ package import ContentDigests
 /// The summary of a pass over a whole sealed file.
 public struct ContentSummary: Hashable, Sendable {
     /// The size of the file, in bytes.
-    public var plainBytes: Int64 { digests.byteCount }
+    public let plainBytes: Int64
     /// The size of the sealed file, in bytes.
     public let sealedBytes: Int64
-    /// The digests of the file's content.
-    package let digests: FileDigests
+    /// The digest of the seals of all chunks, in 32 bytes, which the article <doc:Formats> describes.
+    ///
+    /// If two sealed files have the same context and salt, and this digest is the same too, they have the same content.
+    public let seals: [UInt8]
+    /// The digests of the file's content, from a pass that sealed it.
+    package let digests: FileDigests?
 }
 
 /// Adds up the summary of a pass, chunk by chunk in order.
 struct ContentTally: Sendable {
-    private var digester: FileDigester
-    private var sealedBytes: Int64 = 0
-
-    /// Digests the chunks for this tally.
-    var pages: PageDigester { digester.pages }
-
-    /// - Parameter blockSize: The size in bytes of the blocks to digest, if chunks have 1 MiB; `nil` for none.
-    init(blockSize: Int? = nil) {
-        digester = FileDigester(blockSize: blockSize)
-    }
+    private(set) var plainBytes: Int64 = 0
+    private(set) var sealedBytes: Int64 = 0
+    /// The message of which the digest of the seals is taken.
+    private var seals = FileMagic.seals.bytes
 
     /// Adds a chunk.
-    mutating func add(_ chunk: ChunkDigests, sealedBytes: Int) {
-        digester.append(chunk)
+    mutating func add(seal: [UInt8], plainBytes: Int, sealedBytes: Int) {
+        precondition(seal.count == ChunkRecord.sealBytes, "a seal can't have \(seal.count) bytes")
+        seals += seal
+        self.plainBytes += Int64(plainBytes)
         add(sealedBytes: sealedBytes)
     }
 
@@ -35,7 +35,12 @@ struct ContentTally: Sendable {
     }
 
     /// Returns the summary of all chunks.
-    consuming func finalize() -> ContentSummary {
-        ContentSummary(sealedBytes: sealedBytes, digests: digester.finalize())
+    func summary(_ digests: FileDigests? = nil) -> ContentSummary {
+        ContentSummary(
+            plainBytes: plainBytes,
+            sealedBytes: sealedBytes,
+            seals: Blake2b.digest(of: seals),
+            digests: digests
+        )
     }
 }

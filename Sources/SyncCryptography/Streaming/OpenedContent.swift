@@ -6,12 +6,12 @@ package import ContentDigests
 /// sealed for this position of this file. Only when the pass ends with `nil` is it known that no chunk is missing. Until then, do
 /// nothing with the chunks that can't be undone: write them into a temporary file.
 ///
-/// Chunks are opened, decompressed and digested on all cores, in order and a bounded number at a time, while the caller writes the
+/// Chunks are opened and decompressed on all cores, in order and a bounded number at a time, while the caller writes the
 /// previous chunk. A cancelled pass ends within one chunk.
 public struct OpenedContent<Source: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Source.Element == [UInt8] {
     /// The beginning of the file that was opened before: the source gives the bytes after it.
-    package var prefix: ChunkPrefix?
+    package var prefix: OpenedPrefix?
 
     /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
@@ -48,7 +48,7 @@ where Source.Element == [UInt8] {
     public struct Iterator: AsyncIteratorProtocol {
         private struct Opened: Sendable {
             var plaintext: [UInt8]
-            var digests: ChunkDigests
+            var seal: [UInt8]
             var sealedBytes: Int
         }
 
@@ -82,13 +82,13 @@ where Source.Element == [UInt8] {
                 guard let opened = try await window.next() else {
                     if let failure { throw failure }
                     isOver = true
-                    content.onEnd?(tally.finalize())
+                    content.onEnd?(tally.summary())
                     return nil
                 }
-                tally.add(opened.digests, sealedBytes: opened.sealedBytes)
+                let (seal, sealedBytes) = (opened.seal, opened.sealedBytes)
+                tally.add(seal: seal, plainBytes: opened.plaintext.count, sealedBytes: sealedBytes)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    let chunk = NotedChunk(opened.digests, sealedBytes: opened.sealedBytes)
-                    onChunk(Int(index) - 1 - window.count, chunk)
+                    onChunk(Int(index) - 1 - window.count, NotedChunk(seal: seal, sealedBytes: sealedBytes))
                 }
                 return opened.plaintext
             } catch {
@@ -133,16 +133,10 @@ where Source.Element == [UInt8] {
             hasLast = record.isLast
             if record.isLast, try await !sealed.isOver() { throw CryptographyError.extended }
             window.append(
-                content.workers.submit { [index, bytes, pages = tally.pages] workspace in
-                    let plaintext = try codec.open(bytes[...], record, index: index, in: workspace)
-                    return Opened(
-                        plaintext: plaintext,
-                        digests: ChunkDigests(
-                            of: plaintext,
-                            at: Int(index),
-                            chunkSize: codec.header.chunkSize,
-                            by: pages
-                        ),
+                content.workers.submit { [index, bytes] workspace in
+                    Opened(
+                        plaintext: try codec.open(bytes[...], record, index: index, in: workspace),
+                        seal: ChunkRecord.seal(in: bytes),
                         sealedBytes: bytes.count
                     )
                 }

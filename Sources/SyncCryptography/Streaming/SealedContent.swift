@@ -16,7 +16,7 @@ where Source.Element == [UInt8] {
     package var blockSize: Int?
 
     /// The beginning of the file that exists already: the source gives the bytes after it, and a pass the bytes to append.
-    package var prefix: ChunkPrefix?
+    package var prefix: SealedPrefix?
 
     /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
@@ -54,6 +54,7 @@ where Source.Element == [UInt8] {
         private var plaintext: ByteStream<Source.AsyncIterator>
         private let window: ChunkWindow<Sealed>
         private var tally: ContentTally
+        private var digester: FileDigester
         private var effort: CompressionEffort
         /// The chunk after the window, read ahead to know whether it exists; `nil` if none was read yet.
         private var ahead: [UInt8]?
@@ -67,7 +68,8 @@ where Source.Element == [UInt8] {
             self.content = content
             plaintext = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
-            tally = content.prefix?.tally ?? ContentTally(blockSize: content.blockSize)
+            tally = content.prefix?.tally ?? ContentTally()
+            digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize)
             index = UInt64(content.prefix?.count ?? 0)
             hasBegun = index > 0
             effort = CompressionEffort(content.codec.compression)
@@ -87,15 +89,18 @@ where Source.Element == [UInt8] {
                 while !window.isFull, !hasLast { try await submitChunk() }
                 guard let sealed = try await window.next() else {
                     isOver = true
-                    content.onEnd?(tally.finalize())
+                    content.onEnd?(tally.summary(digester.finalize()))
                     return nil
                 }
-                tally.add(sealed.digests, sealedBytes: sealed.record.count)
+                let (record, digests) = (sealed.record, sealed.digests)
+                let seal = ChunkRecord.seal(in: record)
+                tally.add(seal: seal, plainBytes: digests.byteCount, sealedBytes: record.count)
+                digester.append(digests)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    let chunk = NotedChunk(sealed.digests, sealedBytes: sealed.record.count)
+                    let chunk = NotedChunk(seal: seal, sealedBytes: record.count, digest: digests.digest)
                     onChunk(Int(index) - 1 - window.count, chunk)
                 }
-                return sealed.record
+                return record
             } catch {
                 isOver = true
                 throw error
@@ -111,7 +116,7 @@ where Source.Element == [UInt8] {
             ahead = following
             hasLast = following.isEmpty
             window.append(
-                content.workers.submit { [index, hasLast, level = effort.level, pages = tally.pages] workspace in
+                content.workers.submit { [index, hasLast, level = effort.level, pages = digester.pages] workspace in
                     Sealed(
                         digests: ChunkDigests(of: chunk, at: Int(index), chunkSize: size, by: pages),
                         record: codec.seal(chunk[...], index: index, isLast: hasLast, level: level, in: workspace)

@@ -3,6 +3,7 @@ import GRDB
 import Operations
 import OperationsTesting
 import RemoteStorage
+import SyncCryptography
 import TestSupport
 import Testing
 
@@ -52,6 +53,20 @@ struct DeltaFixture {
         defer { try? FileManager.default.removeItem(at: copy) }
         _ = try StoreSnapshot.take(of: LocalStore(store), at: copy)
         return try Data(contentsOf: copy)
+    }
+
+    /// Expects that the newest manifest names the seals of the store's file on the remote.
+    func expectSeals(_ device: Device, _ comment: String = "") async throws {
+        let registration = try await device.registerDocument(mayCreate: false).value
+        let manifest = try await newest(device)
+        guard let key = registration.application.seal.key else { return }
+        let role = manifest.role(of: .store, in: registration.identity)
+        let context = registration.application.seal.context(role)
+        let file = try #require(try await device.backend.read(manifest.path(of: .store, in: document), range: nil))
+        let pass = try await key.pass(over: file, FileOpening(context: context, salt: manifest[.store]?.seal?.salt)) {
+            for try await _ in $0 {}
+        }
+        #expect(manifest[.store]?.seal?.seals == pass.seals, "\(comment)")
     }
 
     /// Pulls on a device, overwriting its store, and compares the result byte for byte with `store`.

@@ -24,7 +24,8 @@ struct StoreChainTests {
             name: name,
             created: Date(timeIntervalSince1970: 1),
             files: WholeStoreFile.allCases.map {
-                StoreManifest.File(file: $0, size: 10, storedSize: 20, contentRoot: root, salt: Array(0..<32))
+                let seal = StoreManifest.Seal(salt: Array(0..<32), seals: Array(32..<64))
+                return StoreManifest.File(file: $0, size: 10, storedSize: 20, contentRoot: root, seal: seal)
             },
             includes: []
         )
@@ -97,8 +98,27 @@ struct StoreChainTests {
     @Test("D18: a delta that isn't sealed is refused")
     func unsealed() throws {
         var written = try manifest(2, on: references(1...1))
-        for index in written.files.indices { written.files[index].salt = nil }
+        for index in written.files.indices { written.files[index].seal = nil }
         #expect(isCorrupt { try read(written) })
+    }
+
+    @Test(
+        "A manifest is corrupt if a file has a salt without a digest of seals, or the reverse, or one of another length"
+    )
+    func seals() throws {
+        let written = try manifest(4)
+        let values = try #require(try PropertyListValue(xml: written.xml).dictionary)
+        let files = try #require(values["files"]?.array)
+        for key in ["salt", "seals"] {
+            for value in [nil, .data(Data(count: 31)), .data(Data(count: 33)), .string("c0ffee"), .data(Data())]
+                as [PropertyListValue?]
+            {
+                var (changed, file) = (values, try #require(files[0].dictionary))
+                file[key] = value
+                changed["files"] = .array([.dictionary(file)] + files.dropFirst())
+                #expect(isCorrupt { try read(written, PropertyListValue.dictionary(changed).xml) })
+            }
+        }
     }
 
     @Test("A chain is found, beginning with the whole copy")

@@ -152,7 +152,7 @@ private struct FuzzedFields {
 
     private static let names = [
         "formatVersion", "client", "generation", "upload", "created", "files", "includes", "seen", "name", "size",
-        "storedSize", "contentRoot", "salt", "floor", "uploads", "WholeStore.ticdsync",
+        "storedSize", "contentRoot", "salt", "seals", "uploads", "WholeStore.ticdsync",
         "AppliedSyncChangeSets.ticdsync",
         "AppliedSyncCommandSets.ticdsync", "other", "", "\u{0}", "\u{FFFE}",
     ]

@@ -1,6 +1,6 @@
 """Opens the files in Vectors/. This reader was written only from the article “The formats, byte by byte”.
 
-Prints the master key, and for each sealed file the BLAKE2b digest of its content.
+Prints the master key, and for each sealed file the BLAKE2b digest of its content and the digest of its seals.
 """
 
 import hashlib
@@ -103,6 +103,7 @@ def open_sealed(data, master, context, epoch):
     both = blake2b(data[:72] + encode_context(context), key=master, size=64)
     require(both[32:] == data[72:104], "key check")
     content, offset, index, last = b"", 104, 0, False
+    seals = b"storesync seals\0"
     while not last:
         require(len(data) >= offset + 4, "truncated")
         (word,) = struct.unpack_from("<I", data, offset)
@@ -119,9 +120,10 @@ def open_sealed(data, master, context, epoch):
         require(len(body) == chunk_size or (last and len(body) < chunk_size), "chunk size")
         require(len(body) > 0 or index == 0, "empty chunk")
         content += body
+        seals += data[offset + 4 : offset + 28] + data[end - 16 : end]
         offset, index = end, index + 1
     require(offset == len(data), "something follows")
-    return content
+    return content, blake2b(seals).hex()
 
 
 def main():
@@ -132,8 +134,9 @@ def main():
     check_salt_file((VECTORS / "salt.ticdsync").read_bytes(), epoch, key_file[80:96])
     print("key", master.hex())
     for name, context in vectors["sealed"].items():
-        content = open_sealed((VECTORS / f"{name}.sealed").read_bytes(), master, context, epoch)
-        print(name, blake2b(content).hex())
+        content, seals = open_sealed((VECTORS / f"{name}.sealed").read_bytes(), master, context, epoch)
+        require(seals == context["seals"], "seals")
+        print(name, blake2b(content).hex(), seals)
     try:
         open_sealed((VECTORS / "raw.sealed").read_bytes(), master, vectors["sealed"]["zstd"], epoch)
     except Refused:

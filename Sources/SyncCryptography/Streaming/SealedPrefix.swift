@@ -1,20 +1,23 @@
 package import ContentDigests
 
-/// The beginning of a sealed file that was transferred before, after which a pass resumes.
-package struct ChunkPrefix: Sendable {
+/// The beginning of a sealed file that was written before, after which a pass resumes.
+package struct SealedPrefix: Sendable {
     /// The number of bytes before the first chunk of a sealed file.
     package static let startBytes = SealedHeader.byteCount
+    /// The size of a chunk's seal, in bytes.
+    package static let sealBytes = ChunkRecord.sealBytes
 
     /// The number of chunks, at least 1.
     package let count: Int
-    /// The sealed file's first ``startBytes`` bytes, which a pass that opens the file needs.
-    package var start: [UInt8] = []
     /// The tally of the chunks and the bytes before the first chunk.
     let tally: ContentTally
+    /// The digests of the chunks' content.
+    let digester: FileDigester
+
     /// The number of the file's bytes in the chunks.
-    package let plainBytes: Int64
+    package var plainBytes: Int64 { tally.plainBytes }
     /// The size of the chunks in the sealed file, including the bytes before the first chunk.
-    package let sealedBytes: Int64
+    package var sealedBytes: Int64 { tally.sealedBytes }
 
     /// Returns the noted chunks that still match a file's content.
     ///
@@ -30,14 +33,15 @@ package struct ChunkPrefix: Sendable {
         in source: Source,
         blockSize: Int? = nil,
         on workers: SealingWorkers
-    ) async throws -> ChunkPrefix? where Source.Element == [UInt8] {
+    ) async throws -> SealedPrefix? where Source.Element == [UInt8] {
         let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
         let window = ChunkWindow<ChunkDigests>(workers)
-        var tally = ContentTally(blockSize: blockSize)
+        var digester = FileDigester(blockSize: blockSize)
+        var tally = ContentTally()
         tally.add(sealedBytes: startBytes)
-        let pages = tally.pages
-        var (submitted, count, sealedBytes) = (0, 0, Int64(startBytes))
+        let pages = digester.pages
+        var (submitted, count) = (0, 0)
         while count < noted.count {
             while !window.isFull, submitted < noted.count {
                 let block = try await content.take(size)
@@ -51,16 +55,11 @@ package struct ChunkPrefix: Sendable {
             }
             let chunk = noted[count]
             guard let found = try await window.next(), found.digest == chunk.digest else { break }
-            tally.add(found, sealedBytes: chunk.sealedBytes)
-            sealedBytes += Int64(chunk.sealedBytes)
+            digester.append(found)
+            tally.add(seal: chunk.seal, plainBytes: size, sealedBytes: chunk.sealedBytes)
             count += 1
         }
         guard count > 0 else { return nil }
-        return ChunkPrefix(
-            count: count,
-            tally: tally,
-            plainBytes: Int64(count) * Int64(size),
-            sealedBytes: sealedBytes
-        )
+        return SealedPrefix(count: count, tally: tally, digester: digester)
     }
 }

@@ -1,0 +1,32 @@
+package import ContentDigests
+
+/// The beginning of a sealed file that was opened before, after which a pass resumes.
+package struct OpenedPrefix: Sendable {
+    /// The number of bytes before the first chunk of a sealed file.
+    package static let startBytes = SealedHeader.byteCount
+
+    /// The sealed file's first ``startBytes`` bytes.
+    let start: [UInt8]
+    /// The number of chunks, at least 1.
+    let count: Int
+    /// The tally of the chunks and the bytes before the first chunk.
+    let tally: ContentTally
+
+    /// The number of the file's bytes in the chunks.
+    package var plainBytes: Int64 { tally.plainBytes }
+    /// The size of the chunks in the sealed file, including the bytes before the first chunk.
+    package var sealedBytes: Int64 { tally.sealedBytes }
+
+    /// Creates the prefix that consists of noted chunks; `nil` if there are none.
+    package init?(_ noted: some Collection<NotedChunk>, start: [UInt8]) {
+        guard !noted.isEmpty else { return nil }
+        var tally = ContentTally()
+        tally.add(sealedBytes: Self.startBytes)
+        for chunk in noted {
+            tally.add(seal: chunk.seal, plainBytes: ContentRoot.blockSize, sealedBytes: chunk.sealedBytes)
+        }
+        self.start = start
+        count = noted.count
+        self.tally = tally
+    }
+}
