@@ -22,8 +22,8 @@ package struct LogEntry: Hashable, Sendable {
     package var header: SyncChangeSet.Header
     /// The digest of the set's bytes.
     package var digest: SetDigest
-    /// Whether the set was captured here, and no other device knows it.
-    package var isUnpublished = false
+    /// Whether this device has taken the set back, which no other device knows.
+    package var isWithdrawn = false
 
     package init(_ header: SyncChangeSet.Header, _ digest: SetDigest) {
         self.header = header

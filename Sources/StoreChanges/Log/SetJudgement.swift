@@ -7,9 +7,9 @@
 /// 2. a published stable prefix lacks it, and it isn't beyond that prefix: it sorts before the prefix's end, or its author
 ///    hadn't seen all of the prefix. Replicas that trimmed the prefix couldn't apply it as others do;
 /// 3. its client has another set of the same number, because a device was copied with its identity, and the other one has
-///    the lesser digest. If the other one is in a published prefix, this one can't be beyond it. If this one isn't published
-///    and the other one is, no other device has to choose: the device was restored from a backup, and this one gives way;
-/// 4. the client's previous set is void. So the sets of a client that count have no gaps, its author goes on as a new
+///    the lesser digest. If the other one is in a published prefix, this one can't be beyond it;
+/// 4. this device has withdrawn it;
+/// 5. the client's previous set is void. So the sets of a client that count have no gaps, its author goes on as a new
 ///    client, and the vector of a prefix says all.
 ///
 /// An author that had seen a void set had seen its client up to the last set that counts.
@@ -46,7 +46,7 @@ package struct SetJudgement {
             let isLate =
                 knowledge.stable.map { !isBeyond($0, entry) } ?? false
                 || !isPublished && prefixes.contains { !isBeyond($0.prefix, entry) }
-            if isLate || isRemoved && !isPublished { void.insert(entry.reference) }
+            if isLate || isRemoved && !isPublished || entry.isWithdrawn { void.insert(entry.reference) }
         }
         judgeCopies(entries)
     }
@@ -112,10 +112,7 @@ package struct SetJudgement {
             for copy in copies where copy.predecessor.map(isVoid) ?? false { void.insert(copy.reference) }
             // A set whose predecessor is missing can't be chosen: it isn't known of which of two it is the successor.
             let candidates = copies.filter { !void.contains($0.reference) && isRooted($0) }
-            let chosen = candidates.min {
-                $0.isUnpublished == $1.isUnpublished
-                    ? $0.digest.rawValue.lexicographicallyPrecedes($1.digest.rawValue) : $1.isUnpublished
-            }
+            let chosen = candidates.min { $0.digest.rawValue.lexicographicallyPrecedes($1.digest.rawValue) }
             for copy in candidates where copy != chosen { void.insert(copy.reference) }
         }
     }

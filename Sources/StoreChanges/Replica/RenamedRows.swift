@@ -31,9 +31,6 @@ struct RenamedRows {
         }
     }
 
-    /// Returns a void set with the new names.
-    func changes(of set: SyncChangeSet) -> SyncChangeSet { SyncChangeSet(set.header, set.changes.map(renamed)) }
-
     // MARK: The store's rows
 
     private mutating func rename(_ row: RowReference, by client: ClientID) throws {
@@ -77,7 +74,8 @@ struct RenamedRows {
 
     // MARK: Changes
 
-    private func renamed(_ change: Change) -> Change {
+    /// A change of a void set, in the schema of the store, with the new names.
+    func renamed(_ change: Change) -> Change {
         let edit: Edit
         switch change.edit {
         case .insert(var row):

@@ -11,10 +11,16 @@ struct RepeatedChanges {
     }
 
     /// Returns the changes of a set that remain.
-    func changes(of set: SyncChangeSet) throws -> [Change] {
+    ///
+    /// - Parameters:
+    ///   - set: The set.
+    ///   - rows: New names of rows.
+    /// - Returns: The changes, in the schema of the store.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    func changes(of set: SyncChangeSet, renaming rows: RenamedRows? = nil) throws -> [Change] {
         var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
         fold.author = author
-        let changes = fold.adapt(set.changes)
+        let changes = fold.adapt(set.changes).map { rows?.renamed($0) ?? $0 }
         let made = Set(try changes.flatMap(keys))
         return try changes.compactMap { change in
             let row = RowReference(change.table, change.row)

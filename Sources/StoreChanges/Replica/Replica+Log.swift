@@ -94,6 +94,16 @@ extension Replica {
 
     // MARK: Void sets
 
+    /// Makes this client the one that the replica belongs to.
+    ///
+    /// Sets that its former client captured and didn't publish are captured again by this one.
+    func adopt() throws {
+        try keepStoreSeen()
+        try ReplicaFact.client.write(Array(client.rawValue.utf8), db)
+        try withdraw(where: "client <> ?", [.text(client.rawValue)])
+        try log.integrate()
+    }
+
     /// Whether new sets of this client wouldn't count, because it was removed, or because its last set is void: the device
     /// has to go on as a new client.
     package func hasLostIdentity() throws -> Bool {
@@ -113,20 +123,21 @@ extension Replica {
     package func captureVoidSetsAgain(at time: UInt64) throws -> [SyncChangeSet] {
         guard try !hasLostIdentity() else { return [] }
         var sets: [SyncChangeSet] = []
-        let voids = try log.entries(.void, where: "origin IN (1, 2)").map { ($0, try log.set($0.reference)) }
+        try withdraw(where: "status = 2")
+        let voids = try log.entries(.void, where: "origin IN (2, 4)").map { ($0.reference, try log.set($0.reference)) }
         guard !voids.isEmpty else { return [] }
         let renamed = try RenamedRows(state, insertedBy: voids.compactMap(\.1), by: client)
-        for (entry, void) in voids {
+        for (reference, void) in voids {
             let seen = try log.integrated()
             if let void {
                 let author = try log.versions.author(of: void.header)
-                let changes = try RepeatedChanges(state, author).changes(of: renamed.changes(of: void))
+                let changes = try RepeatedChanges(state, author).changes(of: void, renaming: renamed)
                 var header = try nextHeader(seen: seen, at: time)
                 header.isMigration = void.header.isMigration
                 try log.judgement().refuseMissingSets(header)
                 if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
             }
-            try log.noteCapturedAgain(entry)
+            try log.noteCapturedAgain(reference)
         }
         return sets
     }

@@ -135,10 +135,26 @@ package final class Replica {
         for set in sets {
             try advanceClock(to: set.header.stamp)
             if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
-            arrived[try log.insert(set, origin)] = set
+            let reference = try log.insert(set, origin)
+            arrived[reference] = set
+            if origin == .otherDevice, try log.contradictsUnpublished(reference) {
+                try withdraw(
+                    where: "client = ? AND sequence >= ?",
+                    [.text(reference.id.client.rawValue), .integer(Int64(clamping: reference.id.sequence))]
+                )
+            }
         }
         if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
         try log.integrate(arrived)
+    }
+
+    /// Takes sets back that no other device knows, so that their edits are captured again.
+    ///
+    /// So no set is lost that this device had published under one of these numbers before it was restored from a backup.
+    func withdraw(where condition: String, _ values: [StoredValue] = []) throws {
+        guard try log.withdraw(where: condition, values), let seen = try storedSeen() else { return }
+        // No head or later set may name them: other devices would wait for them.
+        try setStoreSeen(try log.withoutWithdrawn(seen))
     }
 
     func advanceClock(to stamp: Stamp) throws {
@@ -237,9 +253,14 @@ package final class Replica {
     /// The sets whose effect is in the store: all that are integrated, if nothing is pending.
     func storeSeen() throws -> [ClientID: SeenSet] {
         if try ReplicaPending(state).isEmpty { return try log.integrated() }
-        guard let bytes = try ReplicaFact.seen.read(db) else { return [:] }
-        var parser = ByteParser(bytes)
-        return try parser.vector()
+        return try storedSeen() ?? [:]
+    }
+
+    private func storedSeen() throws -> [ClientID: SeenSet]? {
+        try ReplicaFact.seen.read(db).map { bytes in
+            var parser = ByteParser(bytes)
+            return try parser.vector()
+        }
     }
 
     /// Records what the store has seen, before it may lack anything.

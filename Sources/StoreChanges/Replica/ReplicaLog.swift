@@ -19,6 +19,11 @@ struct ReplicaLog {
         case published = 2
         /// The set was captured here and is void, and its edits are in a later set.
         case capturedAgain = 3
+        /// The set was captured here, no other device knows it, and this device has taken it back.
+        case withdrawn = 4
+
+        /// The condition, in SQL, that other devices may know a set.
+        static let isShared = "origin NOT IN (1, 4)"
     }
 
     let state: ReplicaState
@@ -46,8 +51,8 @@ struct ReplicaLog {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (client, sequence, digest)
             DO UPDATE SET
-                origin = CASE origin + excluded.origin WHEN 1 THEN \(Origin.published.rawValue)
-                    ELSE max(origin, excluded.origin) END,
+                origin = CASE WHEN min(origin, excluded.origin) = 0 AND max(origin, excluded.origin) IN (1, 4)
+                    THEN \(Origin.published.rawValue) ELSE max(origin, excluded.origin) END,
                 bytes = ifnull(bytes, excluded.bytes)
             """,
             [
@@ -78,7 +83,7 @@ struct ReplicaLog {
         let list = statuses.map { "\($0.rawValue)" }.joined(separator: ", ")
         return try db.all(
             """
-            SELECT header, digest, origin = \(Origin.captured.rawValue) FROM sets
+            SELECT header, digest, origin = \(Origin.withdrawn.rawValue) FROM sets
             WHERE status IN (\(list)) AND \(condition) ORDER BY stamp, client, sequence
             """
         ).map {
@@ -86,7 +91,7 @@ struct ReplicaLog {
                 try SyncChangeSet.Header(decoding: $0.bytes(0) ?? []),
                 SetDigest(rawValue: $0.bytes(1) ?? SetDigest.none.rawValue)
             )
-            entry.isUnpublished = $0.integer(2) == 1
+            entry.isWithdrawn = $0.integer(2) == 1
             return entry
         }
     }
@@ -151,18 +156,70 @@ struct ReplicaLog {
     func notePublication(of client: ClientID, upTo sequence: UInt64) throws {
         let (captured, published) = (Origin.captured.rawValue, Origin.published.rawValue)
         try db.execute(
-            "UPDATE sets SET origin = \(published) WHERE client = ? AND sequence <= ? AND origin = \(captured)",
+            """
+            UPDATE sets SET origin = \(published)
+            WHERE client = ? AND sequence <= ? AND origin = \(captured) AND status IN (1, 3)
+            """,
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
+    }
+
+    /// Whether this device has captured another set of a set's number, and no other device knows that one.
+    func contradictsUnpublished(_ set: SetReference) throws -> Bool {
+        try db.first(
+            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest <> ? AND origin = 1",
+            set.values
+        ) != nil
+    }
+
+    /// Takes sets back that no other device knows: they don't count from the next judgement on.
+    ///
+    /// - Parameters:
+    ///   - condition: Which of them, in SQL.
+    ///   - values: The values of the condition's parameters.
+    /// - Returns: Whether there were any.
+    /// - Throws: `DatabaseError`.
+    func withdraw(where condition: String, _ values: [StoredValue] = []) throws -> Bool {
+        let unpublished = "origin = \(Origin.captured.rawValue) AND \(condition)"
+        guard try db.first("SELECT 1 FROM sets WHERE \(unpublished)", values) != nil else { return false }
+        try db.execute("UPDATE sets SET origin = \(Origin.withdrawn.rawValue) WHERE \(unpublished)", values)
+        return true
+    }
+
+    /// A vector without withdrawn sets, which no other device will ever have.
+    func withoutWithdrawn(_ seen: [ClientID: SeenSet]) throws -> [ClientID: SeenSet] {
+        var kept: [ClientID: SeenSet] = [:]
+        for (client, last) in seen {
+            var last: SeenSet? = last
+            while let set = last, try isWithdrawn(SetReference(client, set)) {
+                let header = try header(SetReference(client, set))
+                last = header.flatMap { set.sequence > 1 ? SeenSet(set.sequence - 1, $0.predecessor) : nil }
+            }
+            kept[client] = last
+        }
+        return kept
+    }
+
+    private func isWithdrawn(_ set: SetReference) throws -> Bool {
+        try db.first(
+            """
+            SELECT 1 FROM sets
+            WHERE client = ? AND sequence = ? AND digest = ? AND origin = \(Origin.withdrawn.rawValue)
+            """,
+            set.values
+        ) != nil
     }
 
     /// Notes that the edits of a void set are in a later one.
     ///
     /// A set that no other device knows is forgotten.
-    func noteCapturedAgain(_ entry: LogEntry) throws {
-        let change =
-            entry.isUnpublished ? "DELETE FROM sets" : "UPDATE sets SET origin = \(Origin.capturedAgain.rawValue)"
-        try db.execute("\(change) WHERE client = ? AND sequence = ? AND digest = ?", entry.reference.values)
+    func noteCapturedAgain(_ set: SetReference) throws {
+        let condition = "client = ? AND sequence = ? AND digest = ?"
+        try db.execute("DELETE FROM sets WHERE \(condition) AND origin = \(Origin.withdrawn.rawValue)", set.values)
+        try db.execute(
+            "UPDATE sets SET origin = \(Origin.capturedAgain.rawValue) WHERE \(condition)",
+            set.values
+        )
     }
 
     // MARK: Integrating

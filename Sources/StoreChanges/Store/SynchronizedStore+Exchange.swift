@@ -13,14 +13,21 @@ extension SynchronizedStore {
         return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }
 
-    /// The number of this client's last set that other devices may know; 0 if there is none.
-    package func lastPublishedSet() throws -> UInt64 {
-        let condition = "origin <> \(ReplicaLog.Origin.captured.rawValue)"
-        return try locked {
-            try replicaDatabase.read { _ in
-                try Replica.knownSets(replica.db, where: condition)[replica.client]?.sequence ?? 0
-            }
+    /// The last set of each client that this device has and other devices may know.
+    package func publishedSets() throws -> [ClientID: SeenSet] {
+        try locked {
+            try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: ReplicaLog.Origin.isShared) }
         }
+    }
+
+    /// Makes this client the one that the store's replica belongs to.
+    ///
+    /// Call it before the client's first head is published.
+    package func adopt() throws { try locked { try replicaDatabase.write { _ in try replica.adopt() } } }
+
+    /// Integrates sets, and leaves the store as it is.
+    package func integrate(_ sets: [SyncChangeSet]) throws {
+        try locked { try replicaDatabase.write { _ in try replica.integrate(sets) } }
     }
 
     /// Notes that what this device has to publish may be on the storage from now on.
@@ -87,9 +94,10 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { _ in try replica.fingerprint(at: prefix) } }
     }
 
-    /// The last set of each client that is integrated.
+    /// The last set of each client that is integrated and that other devices may know.
     package func integratedSets() throws -> [ClientID: SeenSet] {
-        try locked { try replicaDatabase.read { _ in try replica.integratedSets() } }
+        let condition = "status IN (1, 3) AND \(ReplicaLog.Origin.isShared)"
+        return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }
 
     /// Whether a set of a client is integrated, and not another one of its number.

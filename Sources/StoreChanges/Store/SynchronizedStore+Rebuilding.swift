@@ -97,7 +97,9 @@ extension SynchronizedStore {
                     guard let former = former?.replica else { return [] as [(ReplicaLog.Origin, [SyncChangeSet])] }
                     try replica.takeNumbers(of: former)
                     try replica.takeConflicts(of: former)
-                    return try [.otherDevice, .published, .captured].map { ($0, try former.ownSets(from: $0)) }
+                    return try [.otherDevice, .published, .captured, .withdrawn].map {
+                        ($0, try former.ownSets(from: $0))
+                    }
                 }
                 try replica.integrate(sources.sets)
                 // If these don't count any more, another client captures them again.
@@ -114,7 +116,7 @@ extension Replica {
         try db.all(
             """
             SELECT bytes FROM sets
-            WHERE bytes IS NOT NULL AND origin = ? AND (client = ? AND status IN (1, 3) OR origin IN (1, 2))
+            WHERE bytes IS NOT NULL AND origin = ? AND (client = ? AND status IN (1, 3) OR origin IN (1, 2, 4))
             ORDER BY client, sequence
             """,
             [.integer(origin.rawValue), .text(client.rawValue)]

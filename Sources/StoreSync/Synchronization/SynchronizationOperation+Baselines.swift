@@ -43,6 +43,9 @@ extension SynchronizationOperation {
         // Every set that a baseline contains is published: another device may need to undo it.
         if vector[memory.client] ?? 0 > memory.sequence ?? 0 {
             memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+            guard vector[memory.client] ?? 0 <= memory.sequence ?? 0 else {
+                throw StoreSyncError(.remoteUnavailable, Self.ownEditsWait)
+            }
         }
         var request = WholeStoreUploadRequest(url: request.url, resolvesDivergence: true)
         request.baseline = BaselineContent(
@@ -60,6 +63,11 @@ extension SynchronizationOperation {
         try await remember(memory, context)
         return uploaded
     }
+
+    private static let ownEditsWait = """
+        Edits of this device can't be published yet, because earlier ones of it have not arrived here. A baseline is written \
+        after that.
+        """
 
     /// Notes the clients that were removed: from then on nothing is kept for them, and later edits of theirs don't count.
     ///

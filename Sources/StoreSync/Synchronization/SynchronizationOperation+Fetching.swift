@@ -28,13 +28,12 @@ extension SynchronizationOperation {
         if memory.hasWaitedLong(at: state.now()) {
             (setsFromBaselines, warnings) = try await setsThatBaselinesHave(besides: replica, &memory, context)
         }
-        var known = try await replica.using(context) { try $0.knownSets() }
+        var known = try await replica.using(context) { try $0.publishedSets() }
         for set in setsFromBaselines where set.header.id.sequence > known[set.header.id.client]?.sequence ?? 0 {
             known[set.header.id.client] = SeenSet(set.header.id.sequence, SetDigest(of: set.encoded))
         }
         // Then it isn't the replica from which this device has published: that was lost, or restored from a backup.
-        let published = try await replica.using(context) { try $0.lastPublishedSet() }
-        let lacksOwnSets = max(published, setsFromBaselines.last(of: replica.identity.client)) < memory.sequence ?? 0
+        let lacksOwnSets = known[replica.identity.client]?.sequence ?? 0 < memory.sequence ?? 0
         if lacksOwnSets { memory.readHeadsAgain() }
         var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
         if let other = news.rolledBack.first {
@@ -43,8 +42,8 @@ extension SynchronizationOperation {
             throw rolledBack(other)
         }
         guard !news.gaps.isEmpty else {
-            let own = news.sets.last(of: replica.identity.client)
-            if lacksOwnSets, own < memory.sequence ?? 0 { try await goOnAsAnotherClient(&memory, context) }
+            let own = news.sets.map(\.header.id).filter { $0.client == replica.identity.client }.map(\.sequence).max()
+            if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await goOnAsAnotherClient(&memory, context) }
             news.warnings += warnings
             news.sets += setsFromBaselines
             return news
@@ -52,7 +51,7 @@ extension SynchronizationOperation {
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
         if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
         try await rebuild(replica, from: newest(of: baselines(since: replica.origin)), &memory, context)
-        let rebuilt = try await replica.using(context) { try $0.knownSets() }
+        let rebuilt = try await replica.using(context) { try $0.publishedSets() }
         news = try await catalog.news(for: client, besides: rebuilt, memory)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
         if let other = news.rolledBack.first { throw rolledBack(other) }
@@ -135,12 +134,5 @@ extension SynchronizationOperation {
             as another client, and none of the edits is lost.
             """
         )
-    }
-}
-
-extension [SyncChangeSet] {
-    /// The number of a client's last set; 0 if there is none.
-    fileprivate func last(of client: ClientID) -> UInt64 {
-        map(\.header.id).filter { $0.client == client }.map(\.sequence).max() ?? 0
     }
 }

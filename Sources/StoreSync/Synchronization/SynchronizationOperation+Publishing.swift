@@ -187,7 +187,17 @@ extension SynchronizationOperation {
     ) async throws {
         guard memory.client != client.rawValue else { return }
         let former = replica.opened(as: ClientID(rawValue: memory.client))
-        let counts = try await former.using(context) { try !$0.hasLostIdentity() }
+        let known = try await former.using(context) { try $0.publishedSets() }
+        let news = try await catalog(since: replica.origin).news(
+            for: RemoteIdentifier(memory.client),
+            besides: known,
+            memory
+        )
+        let counts = try await former.using(context) { store in
+            // Before it was restored from a backup, this device may have published other sets of these numbers.
+            try store.integrate(news.sets)
+            return try !store.hasLostIdentity()
+        }
         if counts, memory.sequence != nil {
             memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
         }

@@ -94,7 +94,7 @@ extension SynchronizationOperation {
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy.store)
             _ = try StoreSnapshot.take(of: LocalStore(replica.url), at: copy.url)
         }
-        let known = try await copy.using(context) { try $0.knownSets() }
+        let known = try await copy.using(context) { try $0.publishedSets() }
         let memory = try await memory(since: origin, context)
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
         if let other = news.rolledBack.first { throw rolledBack(other) }

@@ -116,6 +116,7 @@ public actor SynchronizationOperation: Operation {
         var listing = listing
         if memory.sequence == nil {
             listing = nil
+            try await replica.using(context) { try $0.adopt() }
             // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
             // device hasn't seen.
             memory = try await publish(from: replica, besides: [], memory, context).memory
@@ -125,7 +126,14 @@ public actor SynchronizationOperation: Operation {
         memory.note(news)
         memory.store = request.url.path
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
-        let merged = try await merge(news, into: replica, taking: side, context)
+        let merged: Merged
+        do {
+            merged = try await merge(news, into: replica, taking: side, context)
+        } catch let error as StoreSyncError where error.code == .identityTwice {
+            // Only a registered client synchronizes, so the next synchronization is the first of the new client.
+            _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
+            throw error
+        }
         memory.noteWaiting(merged.isWaiting || !news.warnings.isEmpty, at: state.now())
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
@@ -216,31 +224,25 @@ public actor SynchronizationOperation: Operation {
         taking side: TakenSide?,
         _ context: OperationContext
     ) async throws -> Merged {
-        do {
-            return try await replica.using(context) { [request] store in
-                let former = try store.lastConflict()
-                let outcome = try store.synchronize(
-                    with: news.sets,
-                    news: news.log,
-                    allowsDeletions: request.allowsDeletions,
-                    taking: side
-                )
-                let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
-                let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
-                let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
-                return Merged(
-                    setCount: try store.knownSets().values.reduce(0) { $0 + $1.sequence },
-                    applied: outcome.written,
-                    conflicts: try store.conflictCount(after: former),
-                    waiting: waiting,
-                    isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
-                    warnings: update + missing + (try Self.differences(from: news.heads, store))
-                )
-            }
-        } catch let error as StoreSyncError where error.code == .identityTwice {
-            // Only a registered client synchronizes, so the next synchronization is the first of the new client.
-            _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
-            throw error
+        try await replica.using(context) { [request] store in
+            let former = try store.lastConflict()
+            let outcome = try store.synchronize(
+                with: news.sets,
+                news: news.log,
+                allowsDeletions: request.allowsDeletions,
+                taking: side
+            )
+            let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
+            let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
+            let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
+            return Merged(
+                setCount: try store.knownSets().values.reduce(0) { $0 + $1.sequence },
+                applied: outcome.written,
+                conflicts: try store.conflictCount(after: former),
+                waiting: waiting,
+                isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
+                warnings: update + missing + (try Self.differences(from: news.heads, store))
+            )
         }
     }
 

@@ -163,16 +163,62 @@ struct ReplicaLogTests {
 
         try restored.integrate([published])
         #expect(try restored.hasLostIdentity())
+        let joiner = try SimulatedDevice("tablet", joiningFrom: restored)
         try restored.become("another")
+        try restored.adopt()
         let again = try restored.captureVoidSetsAgain(at: 30)
         #expect(try !restored.hasLostIdentity())
-        try phone.integrate([published] + again)
-        for device in [restored, phone] {
+        for device in [phone, joiner] { try device.integrate([published] + again) }
+        for device in [restored, phone, joiner] {
             try device.write()
             let titles = try device.rows("SELECT title FROM note ORDER BY title")
             #expect(titles == ["\"after the restoration \(variant)\"", "\"before the restoration\""])
             #expect(try device.publishHead().voids.isEmpty, "no other device knows it")
             #expect(try device.capture() == nil)
+        }
+    }
+
+    @Test(
+        "What a device hasn't published as its former client, it captures again, and nothing of it names the former set"
+    )
+    func unpublishedSetsOfFormerClient() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO note (title) VALUES ('unpublished')")
+        try laptop.capture(at: 10)
+        try laptop.write()
+        try laptop.become("another")
+        try laptop.adopt()
+        let head = try laptop.publishHead()
+        try laptop.edit("INSERT INTO note (title) VALUES ('new')")
+        let again = try laptop.captureVoidSetsAgain(at: 20)
+        let captured = try #require(try laptop.capture(at: 30))
+        #expect(head.seen.isEmpty && captured.header.seen.isEmpty)
+        try phone.remember([head])
+        try phone.integrate(again + [captured])
+        for device in [laptop, phone] {
+            try device.write()
+            #expect(try device.rows("SELECT title FROM note ORDER BY title") == ["\"new\"", "\"unpublished\""])
+        }
+    }
+
+    @Test("A row without a key that a void set inserted survives an update of the app")
+    func voidRowOfFormerSchema() throws {
+        let (laptop, phone) = try Self.devices("CREATE TABLE visit (place TEXT)")
+        let restored = try SimulatedDevice(copying: laptop)
+        try laptop.edit("INSERT INTO visit VALUES ('before the restoration')")
+        let published = try #require(try laptop.capture(at: 10))
+        try restored.edit("INSERT INTO visit VALUES ('after the restoration')")
+        try restored.capture(at: 20)
+        for device in [restored, phone] { try device.migrate("ALTER TABLE visit ADD COLUMN stars INTEGER") }
+        try restored.integrate([published])
+        try restored.become("another")
+        try restored.adopt()
+        let again = try restored.captureVoidSetsAgain(at: 30)
+        try phone.integrate([published] + again)
+        for device in [restored, phone] {
+            try device.write()
+            let places = try device.rows("SELECT * FROM visit ORDER BY place")
+            #expect(places == ["\"after the restoration\"|NULL", "\"before the restoration\"|NULL"])
         }
     }
 

@@ -100,6 +100,16 @@ final class SimulatedDevice {
         return head
     }
 
+    /// Whether a set is integrated.
+    func counts(_ set: SyncChangeSet) throws -> Bool {
+        try replicaDatabase.read { _ in
+            try replica.log.entries(.integrated, .stable).contains { $0.reference == LogEntry(set).reference }
+        }
+    }
+
+    /// Makes this client the replica's.
+    func adopt() throws { try replicaDatabase.write { _ in try replica.adopt() } }
+
     /// Notes that all captured sets are published.
     func notePublication() throws {
         try replicaDatabase.write { _ in try replica.log.notePublication(of: client, upTo: .max) }

@@ -22,7 +22,8 @@ final class SimulatedStorage {
     /// Publishes the sets of a device that aren't there yet, and maybe a head.
     func publish(_ device: SimulatedDevice, withHead: Bool) throws {
         var participant = participants[ObjectIdentifier(device)] ?? Participant()
-        sets += device.sets[participant.published...]
+        // Void ones are captured again instead.
+        sets += try device.sets[participant.published...].filter(device.counts)
         participant.published = device.sets.count
         participants[ObjectIdentifier(device)] = participant
         try device.notePublication()

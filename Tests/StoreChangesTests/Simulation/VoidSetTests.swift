@@ -48,7 +48,7 @@ struct VoidSetTests {
                 } else {
                     // Sometimes without knowing what others do: else copies would continue each other's sets.
                     if random.chance(cause == .unknown ? 25 : 60) { try storage.read(device, lateBy: &random) }
-                    try synchronize(device)
+                    try synchronize(device, publishes: random.chance(80))
                 }
             }
             for _ in 0..<5 {
@@ -83,11 +83,12 @@ struct VoidSetTests {
             }
         }
 
-        private mutating func synchronize(_ device: SimulatedDevice) throws {
+        private mutating func synchronize(_ device: SimulatedDevice, publishes: Bool = true) throws {
             if try device.hasLostIdentity() {
                 clients += 1
                 log.append("\(device.client) becomes N\(clients)")
                 try device.become("N\(clients)")
+                try device.adopt()
                 try storage.publish(device, withHead: true)
                 try storage.readAll(device, using: &random)
             }
@@ -100,7 +101,7 @@ struct VoidSetTests {
             } catch let error as MissingSets {
                 log.append("\(device.client) waits for sets of \(error.clients.map(\.rawValue).sorted())")
             }
-            try storage.publish(device, withHead: random.chance(70))
+            if publishes { try storage.publish(device, withHead: random.chance(70)) }
             // Copies publish heads under one name, of which readers remember only one.
             if cause != .copy, random.chance(50) { try device.trim() }
         }

@@ -179,10 +179,65 @@ struct SynchronizationTests {
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
         // With the number of a set that it has published, and doesn't know any more.
         if restoration != .memory { #expect(try await restored.recordChanges() == 1) }
-        for device in [restored, restored, b, restored] { _ = try? await device.synchronize().value }
-        let expected: Set = ["after the backup", "after the restoration"]
+        let former = try client(of: restored)
+        _ = try? await restored.synchronize(preview(of: restored)).value
+        #expect(try client(of: restored) == former, "a preview changes nothing")
+        _ = try? await restored.synchronize().value
+        // What is captured next must not refer to a set that no other device will ever have.
+        try restored.execute("INSERT INTO note (title) VALUES ('after the first synchronization')")
+        for device in [restored, b, restored] { _ = try? await device.synchronize().value }
+        try restored.execute("INSERT INTO note (title) VALUES ('recorded')")
+        #expect(try await restored.recordChanges() == 1)
+        for device in [restored, b] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
+        let expected: Set = [
+            "after the backup", "after the restoration", "after the first synchronization", "recorded",
+        ]
         #expect(try Set(restored.query("SELECT title FROM note")) == expected)
         #expect(try Set(b.query("SELECT title FROM note")) == expected)
+    }
+
+    private func key(of device: Device) -> ApplicationKey {
+        ApplicationKey(remote: device.backend.identity, application: device.application.rawValue)
+    }
+
+    private func client(of device: Device) throws -> String? {
+        try device.state.peekClientIdentifier(for: key(of: device))
+    }
+
+    private func preview(of device: Device) -> SynchronizationRequest {
+        var request = SynchronizationRequest(url: device.store)
+        request.isPreview = true
+        return request
+    }
+
+    @Test("A restored device that goes on as another client looks first what it had published")
+    func otherClient() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await a.synchronize().value
+        let restored = try fixture.device("backup")
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        #expect(try await restored.recordChanges() == 1)
+        // As synchronizing another document of the application does.
+        let former = try #require(try client(of: restored))
+        func heads() throws -> [String] { try fixture.files().keys.filter { $0.contains("/\(former)-") }.sorted() }
+        let published = try heads()
+        _ = try restored.state.replaceClientIdentifier(for: key(of: restored))
+        _ = try await restored.synchronize().value
+        #expect(try heads() == published && published.count == 1)
+        for device in [restored, b, restored] { _ = try? await device.synchronize().value }
+        for device in [restored, b] {
+            #expect(
+                try device.query("SELECT title FROM note ORDER BY title") == [
+                    "after the backup", "after the restoration",
+                ]
+            )
+        }
     }
 
     @Test("A store that was replaced by a copy, and a document that synchronizes, are refused")
