@@ -102,12 +102,25 @@ struct RebuildingTests {
         return warnings
     }
 
-    @Test("A replica that is damaged is named, and built again without losing a row")
-    func damaged() async throws {
+    /// What is damaged in a replica's file.
+    enum Damage: CaseIterable {
+        case pages, images
+    }
+
+    @Test("A replica that is damaged is named, and built again without losing a row", arguments: Damage.allCases)
+    func damaged(_ damage: Damage) async throws {
         let fixture = try Fixture()
         let (a, b) = try await devices(fixture)
         let replica = try #require(b.state.replicas().first)
-        try Data(repeating: 7, count: 8192).write(to: replica)
+        switch damage {
+        case .pages: try Data(repeating: 7, count: 8192).write(to: replica)
+        case .images:
+            let database = try DatabaseQueue(path: replica.path)
+            try await database.write {
+                try $0.execute(sql: "UPDATE rows SET image = substr(image, 1, length(image) - 1)")
+            }
+            try database.close()
+        }
         let request = SynchronizationRequest(url: b.store)
         let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
         #expect(error?.code == .corrupt && error?.message.contains("--rebuild") == true, "\(error as Any)")
