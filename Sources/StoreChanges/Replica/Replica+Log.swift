@@ -134,7 +134,7 @@ extension Replica {
                 let changes = try RepeatedChanges(state, author).changes(of: void, renaming: renamed)
                 var header = try nextHeader(seen: seen, at: time)
                 header.isMigration = void.header.isMigration
-                try log.judgement().refuseMissingSets(header)
+                if !capturesVoidSets { try log.judgement().refuseMissingSets(header) }
                 if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
             }
             try log.noteCapturedAgain(reference)

@@ -135,14 +135,10 @@ package final class Replica {
         for set in sets {
             try advanceClock(to: set.header.stamp)
             if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
-            let reference = try log.insert(set, origin)
-            arrived[reference] = set
-            if origin == .otherDevice, try log.contradictsUnpublished(reference) {
-                try withdraw(
-                    where: "client = ? AND sequence >= ?",
-                    [.text(reference.id.client.rawValue), .integer(Int64(clamping: reference.id.sequence))]
-                )
-            }
+            arrived[try log.insert(set, origin)] = set
+        }
+        for (client, first) in try log.contradictedSets() {
+            try withdraw(where: "client = ? AND sequence >= ?", [client, first])
         }
         if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
         try log.integrate(arrived)
@@ -220,6 +216,20 @@ package final class Replica {
         try ReplicaFact.preparedToken.write(nil, db)
     }
 
+    /// Records that the store has what was prepared, if a synchronization died after it had written that.
+    ///
+    /// - Parameter store: The store, in a transaction; it isn't written.
+    /// - Returns: Whether it had.
+    /// - Throws: `DatabaseError`.
+    @discardableResult
+    func finishWritten(_ store: Database) throws -> Bool {
+        guard let prepared = try ReplicaFact.preparedToken.read(db),
+            try prepared == StoreToken.read(SQLConnection(store), document: document)?.bytes
+        else { return false }
+        try finish()
+        return true
+    }
+
     /// Finds out, by the store's token, what a synchronization that died had done; and that the store is the replica's.
     ///
     /// - Parameters:
@@ -228,11 +238,8 @@ package final class Replica {
     /// - Returns: Whether the store is the replica's.
     /// - Throws: ``StoreChangesError`` with `storeReplaced`.
     package func recover(_ store: Database, acceptsOther: Bool = false) throws -> Bool {
+        if try finishWritten(store) { return true }
         let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
-        if let prepared = try ReplicaFact.preparedToken.read(db), prepared == token {
-            try finish()
-            return true
-        }
         let isOwn = token == (try ReplicaFact.token.read(db))
         guard isOwn || acceptsOther else {
             throw StoreChangesError(

@@ -164,12 +164,18 @@ struct ReplicaLog {
         )
     }
 
-    /// Whether this device has captured another set of a set's number, and no other device knows that one.
-    func contradictsUnpublished(_ set: SetReference) throws -> Bool {
-        try db.first(
-            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest <> ? AND origin = 1",
-            set.values
-        ) != nil
+    /// The clients as which this device has captured sets that no other device knows, while other devices know others of
+    /// their numbers; and the first number of each.
+    func contradictedSets() throws -> [(client: StoredValue, first: StoredValue)] {
+        try db.all(
+            """
+            SELECT client, min(sequence) FROM sets own WHERE origin = \(Origin.captured.rawValue) AND EXISTS (
+                SELECT 1 FROM sets other
+                WHERE other.client = own.client AND other.sequence = own.sequence AND other.digest <> own.digest
+                AND status <> \(Status.void.rawValue) AND \(Origin.isShared)
+            ) GROUP BY client
+            """
+        ).map { ($0[0], $0[1]) }
     }
 
     /// Takes sets back that no other device knows: they don't count from the next judgement on.

@@ -16,6 +16,7 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 let side = try recover(taking: side)
+                _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
                 guard try unchangedVersion(taking: side) == nil else { return nil }
                 let status = trustedStatus()
                 let set = try withSnapshot(readingPages: side == nil) { db, pages, _ in
@@ -110,8 +111,13 @@ extension SynchronizedStore {
         let modified = [url.path, url.path + "-wal"].compactMap { path in
             try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
         }.max()
-        let time = UInt64(max(0, min(modified ?? now(), now()).timeIntervalSince1970 * 1000))
+        let time = min(modified ?? now(), now()).millisecondsSince1970
         if let side { return try replica.capture(db, taking: side, at: time, allowsDeletions: allowsDeletions) }
         return try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: pages)
     }
+}
+
+extension Date {
+    /// The time as stamps have it: 0 before 1970.
+    var millisecondsSince1970: UInt64 { UInt64(max(0, timeIntervalSince1970 * 1000)) }
 }

@@ -23,11 +23,24 @@ extension SynchronizedStore {
     /// Makes this client the one that the store's replica belongs to.
     ///
     /// Call it before the client's first head is published.
-    package func adopt() throws { try locked { try replicaDatabase.write { _ in try replica.adopt() } } }
+    package func adopt() throws {
+        try locked {
+            try replicaDatabase.write { _ in
+                _ = try store.read { try replica.finishWritten($0) }
+                try replica.adopt()
+            }
+        }
+    }
 
     /// Integrates sets, and leaves the store as it is.
-    package func integrate(_ sets: [SyncChangeSet]) throws {
-        try locked { try replicaDatabase.write { _ in try replica.integrate(sets) } }
+    package func integrate(_ sets: [SyncChangeSet], news: LogNews) throws {
+        try locked {
+            try replicaDatabase.write { _ in
+                _ = try store.read { try replica.finishWritten($0) }
+                try replica.integrate(sets)
+                try replica.remember(news)
+            }
+        }
     }
 
     /// Notes that what this device has to publish may be on the storage from now on.

@@ -56,6 +56,7 @@ extension SynchronizedStore {
         do {
             former = try SynchronizedStore(storeAt: store, replicaAt: replicaURL, identity, options: options)
             former?.replica.capturesVoidSets = true
+            try former?.adopt()
             _ = try former?.recordChanges(allowsDeletions: sources.allowsDeletions)
         } catch let error as StoreChangesError where error.code == .corrupt {
             guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }

@@ -235,7 +235,7 @@ package final class SynchronizedStore {
         var side = side
         outcome.needsNewerSchema = try replicaDatabase.read { _ in try replica.needsNewerSchema() }
         outcome.captured += try replicaDatabase.write { _ in
-            try replica.captureVoidSetsAgain(at: UInt64(max(0, now().timeIntervalSince1970 * 1000)))
+            try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
         }
         let clock = ContinuousClock()
         var duration = Duration.zero

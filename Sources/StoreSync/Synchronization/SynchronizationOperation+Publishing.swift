@@ -38,15 +38,17 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> Published {
         let number = memory.number + 1
-        let (present, knowledge, waiting) = try await replica.using(context) { store in
-            (try store.publication(after: .max, head: number).head, try store.knowledge(), try store.waitingClients())
+        let this = replica.identity.client
+        let (present, knowledge, waiting, last) = try await replica.using(context) { store in
+            (
+                try store.publication(after: .max, head: number).head, try store.knowledge(),
+                try store.waitingClients(), try store.publishedSets()[this]?.sequence ?? 0
+            )
         }
         var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
         // A head that ends before sets that this client has published would look like a storage that was put back. After a
         // restoration from a backup, they may be missing or wait for others.
-        guard !waiting.contains(replica.identity.client), memory.sequence ?? 0 <= published.sequence else {
-            return published
-        }
+        guard !waiting.contains(this), memory.sequence ?? 0 <= last else { return published }
         // A head that was lost on the remote is published again.
         let isThere = own.contains { $0.name == memory.heads.last }
         guard !isThere || isDue(present, memory) else {
@@ -56,9 +58,9 @@ extension SynchronizationOperation {
         // If this device dies after it forgot what all devices know, it still has to tell them.
         published.memory.acknowledged = nil
         try await remember(published.memory, context)
-        let this = replica.identity.client
-        let last = LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
-        let superfluous = published.memory.forgetSegments(upTo: last)
+        let superfluous = published.memory.forgetSegments(
+            upTo: LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
+        )
         let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim(publishedUpTo: memory.sequence ?? 0)
             let publication = try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
@@ -187,22 +189,34 @@ extension SynchronizationOperation {
     ) async throws {
         guard memory.client != client.rawValue else { return }
         let former = replica.opened(as: ClientID(rawValue: memory.client))
-        let known = try await former.using(context) { try $0.publishedSets() }
-        let news = try await catalog(since: replica.origin).news(
-            for: RemoteIdentifier(memory.client),
-            besides: known,
-            memory
-        )
-        let counts = try await former.using(context) { store in
-            // Before it was restored from a backup, this device may have published other sets of these numbers.
-            try store.integrate(news.sets)
-            return try !store.hasLostIdentity()
-        }
-        if counts, memory.sequence != nil {
+        if memory.sequence != nil, try await looksUp(former, &memory, context) {
             memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
         }
         memory.become(client)
         try await remember(memory, context)
+    }
+
+    /// Integrates what has been published as a former client, and returns whether its sets count and can be published.
+    ///
+    /// Before this device was restored from a backup, it may have published other sets of these numbers.
+    private func looksUp(
+        _ former: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        let known = try await former.using(context) { try $0.publishedSets() }
+        if known[former.identity.client]?.sequence ?? 0 < memory.sequence ?? 0 { memory.readHeadsAgain() }
+        let catalog = catalog(since: former.origin)
+        let news = try await catalog.news(for: RemoteIdentifier(memory.client), besides: known, memory)
+        if let other = news.rolledBack.first { throw rolledBack(other) }
+        guard news.gaps.isEmpty, news.warnings.isEmpty else { return false }
+        memory.note(news)
+        let counts = try await former.using(context) { store in
+            try store.integrate(news.sets, news: news.log)
+            return try !store.hasLostIdentity()
+        }
+        try await adoptFiles(of: news.heads, former, &memory, context)
+        return counts
     }
 
     func catalog(since origin: SyncOrigin) -> SyncCatalog {

@@ -1,0 +1,152 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Devices that were restored from a backup, or go on as other clients", .timeLimit(.minutes(10)))
+struct RestorationTests {
+    /// What is restored from a backup besides the store, and whether edits are captured before it synchronizes.
+    enum Restoration: CaseIterable {
+        case memory, memoryOffline, memoryRebuilding, replicaOffline
+    }
+
+    @Test(
+        "A device whose memory and store were restored from a backup goes on with what it had published",
+        arguments: Restoration.allCases
+    )
+    func backup(restoration: Restoration) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        var restored = try fixture.device("backup")
+        if restoration == .replicaOffline {
+            let files = [(restored.store, a.store)] + zip(restored.state.replicas(), a.state.replicas())
+            for (file, former) in files { try Data(contentsOf: file).write(to: former) }
+            restored = a
+        }
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        // With the number of a set that it has published, and doesn't know any more.
+        if restoration != .memory { #expect(try await restored.recordChanges() == 1) }
+        let former = try client(of: restored)
+        _ = try? await restored.synchronize(preview(of: restored)).value
+        #expect(try client(of: restored) == former, "a preview changes nothing")
+        var request = SynchronizationRequest(url: restored.store)
+        request.rebuildsReplica = restoration == .memoryRebuilding
+        _ = try? await restored.synchronize(request).value
+        // What is captured next must not refer to a set that no other device will ever have.
+        try restored.execute("INSERT INTO note (title) VALUES ('after the first synchronization')")
+        for device in [restored, b, restored] { _ = try? await device.synchronize().value }
+        try restored.execute("INSERT INTO note (title) VALUES ('recorded')")
+        #expect(try await restored.recordChanges() == 1)
+        for device in [restored, b] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
+        let expected: Set = [
+            "after the backup", "after the restoration", "after the first synchronization", "recorded",
+        ]
+        #expect(try Set(restored.query("SELECT title FROM note")) == expected)
+        #expect(try Set(b.query("SELECT title FROM note")) == expected)
+    }
+
+    private func key(of device: Device) -> ApplicationKey {
+        ApplicationKey(remote: device.backend.identity, application: device.application.rawValue)
+    }
+
+    private func client(of device: Device) throws -> String? {
+        try device.state.peekClientIdentifier(for: key(of: device))
+    }
+
+    private func preview(of device: Device) -> SynchronizationRequest {
+        var request = SynchronizationRequest(url: device.store)
+        request.isPreview = true
+        return request
+    }
+
+    @Test("A restored device that goes on as another client looks first what it had published")
+    func otherClient() async throws {
+        let (fixture, restored, b) = try await restoredDevice()
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        #expect(try await restored.recordChanges() == 1)
+        let former = try #require(try client(of: restored))
+        func heads() throws -> [String] { try fixture.files().keys.filter { $0.contains("/\(former)-") }.sorted() }
+        let published = try heads()
+        try replaceClient(of: restored)
+        _ = try await restored.synchronize().value
+        #expect(try heads() == published && published.count == 1)
+        for device in [restored, b, restored] { _ = try? await device.synchronize().value }
+        for device in [restored, b] { #expect(try titles(device) == ["after the backup", "after the restoration"]) }
+    }
+
+    /// Two devices that have synchronized, and a copy of the first one from before it published a note.
+    private func restoredDevice() async throws -> (Fixture, Device, Device) {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await a.synchronize().value
+        return (fixture, try fixture.device("backup"), b)
+    }
+
+    private func titles(_ device: Device) throws -> [String] {
+        try device.query("SELECT title FROM note ORDER BY title")
+    }
+
+    /// Lets a device go on as another client, as synchronizing another document of the application may.
+    private func replaceClient(of device: Device) throws {
+        _ = try device.state.replaceClientIdentifier(for: key(of: device))
+    }
+
+    @Test("What another client changes in rows that it hasn't published as the former one stays when it rebuilds")
+    func rebuilding() async throws {
+        let (fixture, restored, b) = try await restoredDevice()
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration'), ('to be deleted')")
+        #expect(try await restored.recordChanges() == 2)
+        try replaceClient(of: restored)
+        try restored.execute(
+            """
+            UPDATE note SET title = 'changed' WHERE title = 'after the restoration';
+            DELETE FROM note WHERE title = 'to be deleted';
+            """
+        )
+        var request = SynchronizationRequest(url: restored.store)
+        request.rebuildsReplica = true
+        _ = try? await restored.synchronize(request).value
+        for device in [restored, b, restored] { _ = try? await device.synchronize().value }
+        for device in [restored, b] { #expect(try titles(device) == ["after the backup", "changed"]) }
+        withExtendedLifetime(fixture) {}
+    }
+
+    @Test("A write that wasn't finished before the device went on as another client doesn't take back others' edits")
+    func unfinishedWrite() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let dies = Locked(false)
+        let b = try fixture.device("b")
+        let a = try fixture.device("a") { step in
+            if step == "written", dies.withLock(\.self) { throw CancellationError() }
+        }
+        try b.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'first')")
+        for device in [b, a] { _ = try await device.synchronize().value }
+        try b.execute("UPDATE note SET title = 'second'")
+        _ = try await b.synchronize().value
+        dies.withLock { $0 = true }
+        await #expect(throws: CancellationError.self) { try await a.synchronize().value }
+        dies.withLock { $0 = false }
+        #expect(try titles(a) == ["second"])
+        try replaceClient(of: a)
+        try b.execute("UPDATE note SET title = 'third'")
+        for device in [b, a, b] { _ = try await device.synchronize().value }
+        for device in [a, b] { #expect(try titles(device) == ["third"]) }
+    }
+}
