@@ -201,6 +201,25 @@ struct ReplicaLogTests {
         }
     }
 
+    @Test("A device doesn't take a set back because of a void one of its number", arguments: 0..<8)
+    func voidSetOfSameNumber(variant: Int) throws {
+        let (laptop, _) = try Self.devices()
+        let copy = try SimulatedDevice(copying: laptop)
+        try laptop.edit("INSERT INTO note (title) VALUES ('of the laptop')")
+        try laptop.capture(at: 10)
+        try laptop.notePublication()
+        for number in 1...2 {
+            try copy.edit("INSERT INTO note (title) VALUES ('\(number) of the copy, \(variant)')")
+            try copy.capture(at: 10 + UInt64(number))
+        }
+        try laptop.integrate(copy.sets)
+        // In some variants, the copy's first set counts.
+        guard try !laptop.hasLostIdentity() else { return }
+        try laptop.edit("INSERT INTO note (title) VALUES ('later')")
+        #expect(try laptop.capture(at: 20)?.header.id.sequence == 2)
+        #expect(try !laptop.hasLostIdentity())
+    }
+
     @Test("A row without a key that a void set inserted survives an update of the app")
     func voidRowOfFormerSchema() throws {
         let (laptop, phone) = try Self.devices("CREATE TABLE visit (place TEXT)")

@@ -31,9 +31,7 @@ struct RestorationTests {
         _ = try await b.synchronize().value
         var restored = try fixture.device("backup")
         if restoration == .replicaOffline {
-            let files = [(restored.store, a.store)] + zip(restored.state.replicas(), a.state.replicas())
-            for (file, former) in files { try Data(contentsOf: file).write(to: former) }
-            restored = a
+            restored = try restore(a, from: restored)
         }
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
         // With the number of a set that it has published, and doesn't know any more.
@@ -108,12 +106,26 @@ struct RestorationTests {
         _ = try device.state.replaceClientIdentifier(for: key(of: device))
     }
 
-    @Test("What another client changes in rows that it hasn't published as the former one stays when it rebuilds")
-    func rebuilding() async throws {
-        let (fixture, restored, b) = try await restoredDevice()
+    @Test(
+        "What another client changes in rows that it hasn't published as the former one stays when it rebuilds",
+        arguments: [false, true]
+    )
+    func rebuilding(hidesHead: Bool) async throws {
+        let (fixture, backup, b) = try await restoredDevice()
+        var restored = backup
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration'), ('to be deleted')")
         #expect(try await restored.recordChanges() == 2)
-        try replaceClient(of: restored)
+        if hidesHead {
+            // Only the replica and the store are restored. So the device misses its own head, and becomes another client.
+            restored = try restore(fixture.device("a"), from: restored)
+            let head = try #require(fixture.files().keys.first { $0.contains("/\(try client(of: restored) ?? "")-") })
+            let (url, hidden) = (fixture.share.appending(path: head), fixture.folder.appending(path: "hidden"))
+            try FileManager.default.moveItem(at: url, to: hidden)
+            #expect(await code { try await restored.synchronize().value } == .identityTwice)
+            try FileManager.default.moveItem(at: hidden, to: url)
+        } else {
+            try replaceClient(of: restored)
+        }
         try restored.execute(
             """
             UPDATE note SET title = 'changed' WHERE title = 'after the restoration';
@@ -126,6 +138,13 @@ struct RestorationTests {
         for device in [restored, b, restored] { _ = try? await device.synchronize().value }
         for device in [restored, b] { #expect(try titles(device) == ["after the backup", "changed"]) }
         withExtendedLifetime(fixture) {}
+    }
+
+    /// Replaces a device's store and replica by those of a backup, but not what it remembers of the storage.
+    private func restore(_ device: Device, from backup: Device) throws -> Device {
+        let files = [(backup.store, device.store)] + zip(backup.state.replicas(), device.state.replicas())
+        for (file, former) in files { try Data(contentsOf: file).write(to: former) }
+        return device
     }
 
     @Test("A write that wasn't finished before the device went on as another client doesn't take back others' edits")
