@@ -20,7 +20,7 @@ extension Replica {
         for fact in ownFacts { try fact.write(nil, db) }
         for table in ["replaced", "pages"] { try db.execute("DELETE FROM \(table)") }
         try keepNewestConflicts(db)
-        // Whoever gets the checkpoint would choose between these and others of their numbers.
+        // A device that gets the checkpoint would choose between these and others of their numbers.
         try db.execute("DELETE FROM sets WHERE NOT \(ReplicaLog.Origin.isShared) AND status IN (0, 2)")
         try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
         try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")

@@ -94,7 +94,7 @@ extension Replica {
 
     // MARK: Void sets
 
-    /// Makes this client the one that the replica belongs to.
+    /// Makes the replica belong to this client.
     ///
     /// Sets that its former client captured and didn't publish are captured again by this one.
     func adopt() throws {

@@ -20,7 +20,7 @@ extension SynchronizedStore {
         }
     }
 
-    /// Makes this client the one that the store's replica belongs to.
+    /// Makes the store's replica belong to this client.
     ///
     /// Call it before the client's first head is published.
     package func adopt() throws {

@@ -148,7 +148,7 @@ struct ReplicaLogTests {
     }
 
     @Test(
-        "A set that isn't published gives way to one that this device had published before it was restored from a backup",
+        "A set that isn't published gives way to another of its number, which the device had published before a restoration",
         arguments: 0..<16
     )
     func restoredDeviceOffline(variant: Int) throws {
