@@ -77,8 +77,8 @@ extension Replica {
     static func refuseOtherSchema(
         _ schema: StoreSchema,
         ofStoreWith token: StoreToken?,
-        _ db: SQLConnection,
-        _ isTaken: Bool
+        in db: SQLConnection,
+        unlessTaken isTaken: Bool
     ) throws {
         let description = SchemaDescription(schema)
         guard try db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") != nil,

@@ -137,7 +137,12 @@ package final class SynchronizedStore {
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
             replica = try replicaDatabase.write { db in
                 let connection = SQLConnection(db)
-                try Replica.refuseOtherSchema(schema, ofStoreWith: token, connection, options.takesOtherStore)
+                try Replica.refuseOtherSchema(
+                    schema,
+                    ofStoreWith: token,
+                    in: connection,
+                    unlessTaken: options.takesOtherStore
+                )
                 return try Replica(db, schema, client: identity.client, document: identity.document)
             }
         } catch let error as DatabaseError

@@ -1,5 +1,4 @@
 public import Foundation
-public import Keychain
 public import Operations
 public import RemoteStorage
 public import SyncCryptography
@@ -176,86 +175,6 @@ public struct ApplicationSyncManager: Sendable {
     var decision: ApplicationRegistrationOperation.Delegate {
         { [asker, application] question in
             try await asker.ask { try await $0.decideEncryption(question, of: application) }
-        }
-    }
-
-    /// The application's keychain on this device, created if it doesn't exist.
-    ///
-    /// ``synchronizeKeychain(mayCreate:after:options:)`` exchanges its synchronizable items with the application's other
-    /// devices, if the application is encrypted. All other items stay on this device. If this device is set up again for
-    /// a recreated application, the keychain loses its former items.
-    ///
-    /// - Parameter entitlements: The access groups that the caller is entitled to.
-    /// - Returns: The keychain, unlocked by the secret in the state directory.
-    /// - Throws: ``StoreSyncError`` with code `keychainLocked`, `cannotWrite`, `corrupt`, `busy` or `unsupportedFormat`.
-    public func keychain(entitlements: Entitlements) async throws -> FileKeychain {
-        try await translatingErrors {
-            try await state.keychain(for: key, entitlements: entitlements, on: nil)
-        }
-    }
-
-    /// Synchronizes the synchronizable items of the application's keychain with its other devices.
-    ///
-    /// ```swift
-    /// let keychain = try await manager.keychain(entitlements: entitlements)
-    /// try await keychain.add(SecretBytes("secret"), as: item)
-    /// let synchronization = try await manager.synchronizeKeychain().value
-    /// ```
-    ///
-    /// Registers first. If the application isn't encrypted, no items are exchanged.
-    ///
-    /// - Parameters:
-    ///   - mayCreate: Whether the application is created if it doesn't exist.
-    ///   - dependencies: The operations that must end first.
-    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
-    /// - Returns: The synchronization's handle.
-    @discardableResult
-    public func synchronizeKeychain(
-        mayCreate: Bool = false,
-        after dependencies: [any OperationReference] = [],
-        options: OperationOptions? = nil
-    ) -> OperationHandle<KeychainSynchronization> {
-        let registration = register(
-            mayCreate: mayCreate,
-            after: dependencies,
-            options: self.options(ofStepBefore: options)
-        )
-        return synchronizeKeychain(after: registration, options: options)
-    }
-
-    /// Synchronizes the keychain once a registration has completed, concurrently with other operations that wait for
-    /// it.
-    ///
-    /// - Parameters:
-    ///   - registration: A registration of this manager.
-    ///   - options: Priority, retry, keys and the rest.
-    /// - Returns: The synchronization's handle.
-    @discardableResult
-    public func synchronizeKeychain(
-        after registration: OperationHandle<ApplicationRegistration>,
-        options: OperationOptions? = nil
-    ) -> OperationHandle<KeychainSynchronization> {
-        registration.then(options: self.options(options, locking: [.keychain(key)])) { [backend, state] registered in
-            KeychainSynchronizationOperation(registered, backend: backend, state: state)
-        }
-    }
-
-    /// Finds items of the application's keychain as its `copyMatching` does, also items that only other devices have.
-    ///
-    /// If no item on this device matches, and the query asks for synchronizable items, the keychain is synchronized first.
-    ///
-    /// - Parameters:
-    ///   - query: Which items.
-    ///   - entitlements: The access groups that the caller is entitled to.
-    /// - Returns: The items with their secrets, at least one.
-    /// - Throws: `KeychainError`, and what ``synchronizeKeychain(mayCreate:after:options:)`` fails with.
-    public func copyMatching(_ query: KeychainQuery, entitlements: Entitlements) async throws -> [KeychainMatch] {
-        let keychain = try await keychain(entitlements: entitlements)
-        do {
-            return try await keychain.copyMatching(query)
-        } catch let error as KeychainError where error.code == .itemNotFound && query.synchronizable != .absent {
-            _ = try await synchronizeKeychain().value
-            return try await keychain.copyMatching(query)
         }
     }
 
