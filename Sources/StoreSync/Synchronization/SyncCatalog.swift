@@ -75,7 +75,11 @@ struct SyncCatalog: Sendable {
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
             news.heads = searches.compactMap(\.head)
             news.removals = memory.removals
-            news.rolledBack = searches.compactMap(\.rolledBack)
+            // A removed client doesn't publish again what the storage has lost of it.
+            let removals = news.log.removals
+            news.rolledBack = searches.compactMap(\.rolledBack).filter {
+                removals[ClientID(rawValue: $0.rawValue)] == nil
+            }
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }
         }
