@@ -12,7 +12,8 @@ struct SynchronizationHistoryTests {
     )
     func histories(server: SimulatedServer) async throws {
         guard server.capabilities.contains(.exclusiveCreate) else { return }
-        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 10_000) {
+        // In seed 3784 the storage loses the head of a device that is removed afterwards.
+        for seed in Array(TestDepth.seeds(quick: 1, ci: 2, deep: 10_000)) + [3784] {
             try await Simulation.run(seed: seed) { simulation in
                 try await SynchronizationHistory(server, seed, simulation).run()
             }
