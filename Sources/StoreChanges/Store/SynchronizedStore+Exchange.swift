@@ -108,7 +108,7 @@ extension SynchronizedStore {
     }
 
     /// The last set of each client that is integrated and that other devices may know.
-    package func integratedSets() throws -> [ClientID: SeenSet] {
+    package func integratedPublishedSets() throws -> [ClientID: SeenSet] {
         let condition = "status IN (1, 3) AND \(ReplicaLog.Origin.isShared)"
         return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }

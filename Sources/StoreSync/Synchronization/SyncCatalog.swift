@@ -12,6 +12,8 @@ struct SyncCatalog: Sendable {
     let identity: DocumentIdentity
     /// The document's origin, to which heads and segments belong.
     let origin: UUID
+    /// Returns which of some clients were removed.
+    var removed: @Sendable (Set<RemoteIdentifier>) async throws -> Set<RemoteIdentifier> = { _ in [] }
 
     /// The maximum number of files read at a time, since each may be large.
     private static let filesAtATime = 8
@@ -75,13 +77,16 @@ struct SyncCatalog: Sendable {
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
             news.heads = searches.compactMap(\.head)
             news.removals = memory.removals
-            // A removed client doesn't publish again what the storage has lost of it.
-            let removals = news.log.removals
-            news.rolledBack = searches.compactMap(\.rolledBack).filter {
-                removals[ClientID(rawValue: $0.rawValue)] == nil
-            }
+            news.rolledBack = searches.compactMap(\.rolledBack)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }
+        }
+        // A removed client doesn't publish again what the storage has lost of it. The removal's note may be lost by now, too.
+        let noted = news.log.removals
+        news.rolledBack.removeAll { noted[ClientID(rawValue: $0.rawValue)] != nil }
+        if !news.rolledBack.isEmpty {
+            let removed = try await removed(Set(news.rolledBack))
+            news.rolledBack.removeAll(where: removed.contains)
         }
         news.gaps = news.heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
         guard news.gaps.isEmpty, news.rolledBack.isEmpty else { return news }

@@ -189,18 +189,20 @@ extension SynchronizationOperation {
     ) async throws {
         guard memory.client != client.rawValue else { return }
         let former = replica.opened(as: ClientID(rawValue: memory.client))
-        if memory.sequence != nil, try await looksUp(former, &memory, context) {
+        if memory.sequence != nil, try await catchUp(as: former, &memory, context) {
             memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
         }
         memory.become(client)
         try await remember(memory, context)
     }
 
-    /// Integrates what has been published as a former client, and returns whether its sets count and can be published.
+    /// Integrates what this device has published as a former client.
     ///
-    /// Before this device was restored from a backup, it may have published other sets of these numbers.
-    private func looksUp(
-        _ former: SynchronizedReplica,
+    /// Before it was restored from a backup, that may have been other sets than it has captured since.
+    ///
+    /// - Returns: Whether all of it could be read, and the former client's sets count.
+    private func catchUp(
+        as former: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> Bool {
@@ -225,7 +227,10 @@ extension SynchronizationOperation {
             hierarchy: hierarchy,
             seal: seal,
             identity: document.identity,
-            origin: origin.identifier
+            origin: origin.identifier,
+            removed: { [document, backend] in
+                try await RemovedClients.read(of: $0, document, backend.documentRegistrationHooks).clients
+            }
         )
     }
 }

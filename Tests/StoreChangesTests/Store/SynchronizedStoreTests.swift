@@ -57,6 +57,18 @@ struct SynchronizedStoreTests {
         #expect(try fixture.open("phone").recordChanges() == nil)
     }
 
+    @Test("Rows without a key are written, though nothing else is")
+    func rowsWithoutKey() throws {
+        let fixture = try Fixture()
+        let apps = [try fixture.app("laptop"), try fixture.app("phone")]
+        for app in apps { try app.write { try $0.execute(sql: "CREATE TABLE visit (place TEXT)") } }
+        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronize(with: []) }
+        try apps[0].write { try $0.execute(sql: "INSERT INTO visit VALUES ('market')") }
+        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        _ = try fixture.open("phone").synchronize(with: sets)
+        #expect(try apps[1].read { try String.fetchAll($0, sql: "SELECT place FROM visit") } == ["market"])
+    }
+
     @Test("Edits of different columns of a row on two devices are both kept")
     func differentColumns() throws {
         let fixture = try Fixture()

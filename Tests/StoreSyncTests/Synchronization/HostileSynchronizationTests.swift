@@ -236,6 +236,25 @@ struct HostileSynchronizationTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test("A client whose head the storage has put back holds up no device any more when it's removed")
+    func putBackAndRemoved() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = try await devices(fixture)
+        try await synchronize(a, b, c)
+        let former = try files(of: a, fixture).filter { $0.contains("RecentSyncs/") }
+        let old = try fixture.files()
+        try insert("a later", a)
+        try await synchronize(a, b, c)
+        for path in try files(of: a, fixture) where path.contains("RecentSyncs/") { try fixture.put(nil, at: path) }
+        for path in former { try fixture.put(old[path], at: path) }
+        for device in [b, c] { #expect(await code { try await device.synchronize().value } == .rolledBack) }
+        let client = try RemoteIdentifier(#require(a.synchronizationMemory()?.client))
+        _ = try await b.remove(client, from: fixture.document).value
+        try insert("b after it", b)
+        try await synchronize(b, c)
+        #expect(try titles(c) == titles(b) && titles(c).isSuperset(of: ["a later", "b after it"]))
+    }
+
     @Test("A storage that hides where the change sets begin is noticed, and no device begins a second time")
     func hiddenOrigin() async throws {
         let fixture = try Fixture(password: "correct horse")
