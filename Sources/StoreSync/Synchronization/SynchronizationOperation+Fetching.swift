@@ -115,7 +115,7 @@ extension SynchronizationOperation {
             """
             Client \(client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is still \
             arriving, or the storage was put back to an older state. Wait until everything has arrived; if the error \
-            stays, synchronize on that client.
+            stays, synchronize on that client, or remove the client if its device is lost.
             """
         )
     }
