@@ -116,10 +116,13 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // How all of this package's databases are opened.
+        // How all of this package's databases are opened, and their files read.
         .target(
             name: "DatabaseSupport",
-            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         // Record-level changes of SQLite stores. It knows neither a remote nor operations.

@@ -28,4 +28,20 @@ struct PrimitiveVectorTests {
         tag.withUnsafeMutableBytes { tag in Array(message.utf8).withUnsafeBytes { mac.fill(tag, with: $0) } }
         #expect(tag.hexadecimal == expected)
     }
+    @Test("SipHash-2-4: the example of its paper, appendix A")
+    func sipHash() {
+        let key = KeyedHash(key: [UInt8](0..<32))
+        let hash = [UInt8](0..<15).withUnsafeBytes { key.sipHash($0) }
+        #expect(hash == 0xa129_ca61_49be_45e5)
+    }
+
+    @Test(
+        "A keyed hash is the first half of the GMAC where the processor accelerates it",
+        .enabled(if: GMAC.isAvailable)
+    )
+    func keyedHash() throws {
+        let key = KeyedHash(key: [UInt8](repeating: 0, count: 32))
+        let hash = Array("abc".utf8).withUnsafeBytes { key.hash($0) }
+        #expect(hash.bigEndian == 0xddb8_2eac_2f69_8dc1)
+    }
 }

@@ -22,11 +22,11 @@ struct PageMemory {
         guard sqlite3_txn_state(store.sqliteConnection, "main") != SQLITE_TXN_WRITE else { return nil }
         let (schema, roots) = try schema(of: store)
         // A damaged record is none.
-        let known = try ReplicaFact.pages.read(db).flatMap { $0.count > SipHash.keyBytes ? $0 : nil }
-        let isKnown = known.map { Array($0.dropFirst(SipHash.keyBytes)) == schema } ?? false
+        let known = try ReplicaFact.pages.read(db).flatMap { $0.count > KeyedHash.keyBytes ? $0 : nil }
+        let isKnown = known.map { Array($0.dropFirst(KeyedHash.keyBytes)) == schema } ?? false
         var generator = SystemRandomNumberGenerator()
-        let new = { (0..<SipHash.keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) } }
-        let key = known.map { Array($0.prefix(SipHash.keyBytes)) } ?? new()
+        let new = { (0..<KeyedHash.keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) } }
+        let key = known.map { Array($0.prefix(KeyedHash.keyBytes)) } ?? new()
         let pages = try StorePages(of: store, key: key)
         var remembered = RememberedPages(fact: key + schema)
         for (name, table) in state.schema.tables {

@@ -1,3 +1,5 @@
+import DatabaseSupport
+import Dispatch
 import GRDB
 import GRDBSQLite
 
@@ -12,7 +14,7 @@ import Glibc
 /// SQLite has no function for that. But it can copy a database to another one page by page (`sqlite3_backup_step`); here the
 /// other one is in a file system that hands each page on and stores none.
 enum PageReader {
-    /// Calls `body` with each page and its number, which begins with 1.
+    /// Calls `body` with each page and its number, which begins with 1, on another thread while SQLite reads further ones.
     ///
     /// The pages come in any order, and the last bytes that `body` gets for a number count.
     ///
@@ -24,6 +26,7 @@ enum PageReader {
         _ = PageFileSystem.isRegistered
         let receiver = PageReceiver(body)
         try withExtendedLifetime(receiver) {
+            defer { receiver.finish() }
             var copy: OpaquePointer?
             defer { sqlite3_close_v2(copy) }
             let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
@@ -33,7 +36,7 @@ enum PageReader {
             try check(sqlite3_exec(copy, settings, nil, nil, nil))
             let backup = sqlite3_backup_init(copy, "main", db.sqliteConnection, "main")
             guard let backup else { return try check(sqlite3_errcode(copy)) }
-            let code = sqlite3_backup_step(backup, -1)
+            let code = ReadAhead.reading(db) { sqlite3_backup_step(backup, -1) }
             let end = sqlite3_backup_finish(backup)
             guard code == SQLITE_DONE else { return try check(code) }
             try check(end)
@@ -45,19 +48,68 @@ enum PageReader {
     }
 }
 
-/// Gets what SQLite writes to the copy.
-private final class PageReceiver {
+/// Gets what SQLite writes to the copy, and hands it on in batches.
+private final class PageReceiver: @unchecked Sendable {
+    // Sendable: `body` is used in the queue only, all else by SQLite's thread only.
+
+    /// Pages whose numbers are consecutive.
+    private struct Batch: @unchecked Sendable {
+        // Sendable: SQLite's thread fills the buffer, and doesn't touch it from handing it on until the queue has read it.
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 1 << 12)
+        var firstNumber = 1
+        var pageSize = 0
+        var pageCount = 0
+
+        func page(_ index: Int) -> UnsafeMutableRawBufferPointer {
+            UnsafeMutableRawBufferPointer(rebasing: buffer[index * pageSize..<(index + 1) * pageSize])
+        }
+    }
+
     private let body: (Int, UnsafeRawBufferPointer) -> Void
+    private let queue = DispatchQueue(label: "swift-store-sync.pages")
+    private var batch = Batch()
+    /// The batch that was handed on last.
+    private var otherBatch = Batch()
     private(set) var byteCount: Int64 = 0
     /// SQLite reads the first page again, to mark the copy as a database without a write-ahead log.
     private(set) var firstPage: [UInt8] = []
 
     init(_ body: @escaping (Int, UnsafeRawBufferPointer) -> Void) { self.body = body }
 
+    deinit {
+        batch.buffer.deallocate()
+        otherBatch.buffer.deallocate()
+    }
+
     func receive(_ page: UnsafeRawBufferPointer, at offset: Int64) {
         byteCount = max(byteCount, offset + Int64(page.count))
         if offset == 0 { firstPage = Array(page) }
-        body(Int(offset) / page.count + 1, page)
+        let number = Int(offset) / page.count + 1
+        let isNext = number == batch.firstNumber + batch.pageCount && page.count == batch.pageSize
+        if !isNext || (batch.pageCount + 1) * page.count > batch.buffer.count {
+            handOn()
+            (batch.firstNumber, batch.pageSize) = (number, page.count)
+        }
+        batch.pageCount += 1
+        batch.page(batch.pageCount - 1).copyMemory(from: page)
+    }
+
+    /// Waits until all pages are handed on.
+    func finish() {
+        handOn()
+        queue.sync {}
+    }
+
+    private func handOn() {
+        let full = batch
+        // Its buffer is free when the queue is empty.
+        queue.sync {}
+        batch = otherBatch
+        batch.pageCount = 0
+        otherBatch = full
+        queue.async { [self] in
+            for index in 0..<full.pageCount { body(full.firstNumber + index, UnsafeRawBufferPointer(full.page(index))) }
+        }
     }
 }
 

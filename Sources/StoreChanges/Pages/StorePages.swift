@@ -6,7 +6,7 @@ import GRDBSQLite
 ///
 /// That is 13 bytes for each page, and less than a hundredth of the file besides.
 struct StorePages {
-    private let hash: SipHash
+    private let hash: KeyedHash
     private let usableSize: Int
     /// The hashes of the pages, and their first four bytes: if a page belongs to content that has no room in its cell, they
     /// are the next such page.
@@ -28,28 +28,27 @@ struct StorePages {
         // A negative number changes nothing, and gets the number.
         sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved)
         let pageSize = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
-        var pages = StorePages(usableSize: pageSize - Int(max(reserved, 0)), SipHash(key: key))
+        var pages = StorePages(usableSize: pageSize - Int(max(reserved, 0)), KeyedHash(key: key))
         try PageReader.forEachPage(of: db) { pages.add($1, numbered: $0) }
         self = pages
     }
 
     /// Takes pages that no store has to have, for tests.
     init(pageSize: Int, pages: [[UInt8]]) {
-        self.init(usableSize: pageSize, SipHash(key: Array(repeating: 0, count: SipHash.keyBytes)))
+        self.init(usableSize: pageSize, KeyedHash(key: Array(repeating: 0, count: KeyedHash.keyBytes)))
         for (index, page) in pages.enumerated() { page.withUnsafeBytes { add($0, numbered: index + 1) } }
     }
 
-    private init(usableSize: Int, _ hash: SipHash) {
+    private init(usableSize: Int, _ hash: KeyedHash) {
         self.usableSize = usableSize
         self.hash = hash
     }
 
     private mutating func add(_ bytes: UnsafeRawBufferPointer, numbered number: Int) {
-        if number > hashes.count {
-            let missing = number - hashes.count
-            hashes += Array(repeating: 0, count: missing)
-            next += Array(repeating: 0, count: missing)
-            kinds += Array(repeating: 0, count: missing)
+        while hashes.count < number {
+            hashes.append(0)
+            next.append(0)
+            kinds.append(0)
         }
         hashes[number - 1] = hash.hash(bytes)
         next[number - 1] = UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self))

@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import GRDB
 import GRDBSQLite
 
