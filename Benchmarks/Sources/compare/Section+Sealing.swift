@@ -20,10 +20,12 @@ extension Section {
             let ratios = rates.dropFirst().map { other in
                 rates[0].flatMap { own in other.map { own / $0 } }
             }
+            let rateCells = rates.map { $0.map { String(format: "%.0f", $0) } ?? "failed" }
+            let missing = Array(repeating: "–", count: 4 - rates.count)
             lines.append(
                 Line(
-                    cells: [workload.rawValue, grouped(Int(count))]
-                        + rates.map { $0.map { String(format: "%.0f", $0) } ?? "failed" } + ratios.map(times) + [""]
+                    cells: [workload.rawValue, grouped(Int(count))] + rateCells + missing + ratios.map(times) + missing
+                        + [""]
                 )
             )
         }

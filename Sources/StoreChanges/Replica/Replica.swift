@@ -106,6 +106,14 @@ package final class Replica {
 
     /// The header of this device's next set.
     func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
+        let owner = try ReplicaFact.client.read(db)
+        // A set of a client as which this device doesn't publish any more would never reach another device.
+        guard owner == nil || owner == Array(client.rawValue.utf8) else {
+            throw StoreChangesError(
+                .busy,
+                "Another process has just begun to synchronize the store as another client. Nothing was recorded. Try again."
+            )
+        }
         // A device that was restored from a backup continues after the sets that it had published. While they wait for others,
         // another set of the same number could take the place of one of them.
         let last = try log.lastArrived(of: client)

@@ -189,7 +189,9 @@ extension SynchronizationOperation {
     ) async throws {
         guard memory.client != client.rawValue else { return }
         let former = replica.opened(as: ClientID(rawValue: memory.client))
-        if memory.sequence != nil, try await catchUp(as: former, &memory, context) {
+        // Its first head may have been published although that failed as far as this device knows.
+        let known = try await former.using(context) { try $0.publishedSets()[former.identity.client] }
+        if memory.sequence != nil || known != nil, try await catchUp(as: former, &memory, context) {
             memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
         }
         memory.become(client)

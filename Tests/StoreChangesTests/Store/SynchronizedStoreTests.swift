@@ -25,11 +25,15 @@ struct SynchronizedStoreTests {
             return queue
         }
 
-        func open(_ client: String, observer: StepObserver = .none) throws -> SynchronizedStore {
+        func open(
+            _ device: String,
+            as client: String? = nil,
+            observer: StepObserver = .none
+        ) throws -> SynchronizedStore {
             try SynchronizedStore(
-                storeAt: storeURL(client),
-                replicaAt: folder.appending(path: "\(client).replica"),
-                SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client)),
+                storeAt: storeURL(device),
+                replicaAt: folder.appending(path: "\(device).replica"),
+                SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client ?? device)),
                 options: SynchronizedStore.Options(observer: observer)
             )
         }
@@ -67,6 +71,21 @@ struct SynchronizedStoreTests {
         let sets = try fixture.open("laptop").synchronize(with: []).captured
         _ = try fixture.open("phone").synchronize(with: sets)
         #expect(try apps[1].read { try String.fetchAll($0, sql: "SELECT place FROM visit") } == ["market"])
+    }
+
+    @Test("A process that has opened the replica as a former client records nothing, and the present client does")
+    func formerClient() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        let former = try fixture.open("laptop")
+        _ = try former.synchronize(with: [])
+        let present = try fixture.open("laptop", as: "notebook")
+        try present.adopt()
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        let error = #expect(throws: StoreChangesError.self) { try former.recordChanges() }
+        #expect(error?.code == .busy)
+        let set = try present.recordChanges()
+        #expect(set?.changes.count == 1 && set?.header.id.client == ClientID(rawValue: "notebook"))
     }
 
     @Test("Edits of different columns of a row on two devices are both kept")

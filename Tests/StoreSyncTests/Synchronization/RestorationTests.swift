@@ -168,4 +168,36 @@ struct RestorationTests {
         for device in [b, a, b] { _ = try await device.synchronize().value }
         for device in [a, b] { #expect(try titles(device) == ["third"]) }
     }
+    @Test(
+        "Edits in a first head whose upload failed, or seemed to, reach the others when the device is another client",
+        arguments: ["before", "after"]
+    )
+    func firstHead(moment: String) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let failing = Locked<String?>(nil)
+        let b = try fixture.device("b")
+        let a = try fixture.device("a") { step in
+            guard let head = failing.withLock(\.self), step.hasPrefix("\(moment) write of "), step.contains(head) else {
+                return
+            }
+            throw CancellationError()
+        }
+        try b.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [b, a] { _ = try await device.synchronize().value }
+        try replaceClient(of: a)
+        _ = try await a.registerDocument().value
+        let former = try #require(try client(of: a))
+        // Not even the head that only says that the device takes part.
+        failing.withLock { $0 = "/\(former)-" }
+        await #expect(throws: CancellationError.self) { try await a.synchronize().value }
+        try a.execute("INSERT INTO note (title) VALUES ('recorded')")
+        #expect(try await a.recordChanges() == 1)
+        await #expect(throws: CancellationError.self) { try await a.synchronize().value }
+        try replaceClient(of: a)
+        failing.withLock { $0 = nil }
+        _ = try await a.synchronize().value
+        try a.execute("INSERT INTO note (title) VALUES ('as another client')")
+        for device in [a, b, a] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
+        for device in [a, b] { #expect(try titles(device) == ["as another client", "recorded"]) }
+    }
 }
