@@ -2,11 +2,6 @@ import GRDB
 
 /// What devices exchange: change sets.
 extension SynchronizedStore {
-    /// The last set of each client that this device has, its own among them.
-    package func knownSets() throws -> [ClientID: SeenSet] {
-        try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db) } }
-    }
-
     /// The last set of each client that has arrived and isn't void, as far as that is known.
     package func setsThatMayCount() throws -> [ClientID: SeenSet] {
         let condition = "status <> \(ReplicaLog.Status.void.rawValue)"
@@ -105,6 +100,11 @@ extension SynchronizedStore {
     /// The state after the sets of a prefix; `nil` if this replica doesn't have exactly these sets up to there.
     package func fingerprint(at prefix: StablePrefix) throws -> Fingerprint? {
         try locked { try replicaDatabase.read { _ in try replica.fingerprint(at: prefix) } }
+    }
+
+    /// The last set of each client that is integrated.
+    package func integratedSets() throws -> [ClientID: SeenSet] {
+        try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: "status IN (1, 3)") } }
     }
 
     /// The last set of each client that is integrated and that other devices may know.

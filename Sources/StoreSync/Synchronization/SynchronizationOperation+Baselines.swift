@@ -109,7 +109,7 @@ extension SynchronizationOperation {
     ///
     /// - Parameters:
     ///   - replica: The replica.
-    ///   - setCount: How many sets of all clients it has.
+    ///   - setCount: How many sets of all clients it has integrated.
     ///   - memory: What this device remembers; the baseline is noted there.
     ///   - context: The operation's context.
     /// - Returns: Warnings; a baseline that can't be written is no failure.

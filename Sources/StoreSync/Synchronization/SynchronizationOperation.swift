@@ -205,7 +205,7 @@ public actor SynchronizationOperation: Operation {
 
     /// What merging did.
     struct Merged: Sendable {
-        /// How many sets of all clients this device has.
+        /// How many sets of all clients are integrated.
         var setCount: UInt64
         var applied: [String: ChangeCounts]
         /// How many entries the conflict log has gained.
@@ -236,7 +236,7 @@ public actor SynchronizationOperation: Operation {
             let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
             let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
             return Merged(
-                setCount: try store.knownSets().values.reduce(0) { $0 + $1.sequence },
+                setCount: try store.integratedSets().values.reduce(0) { $0 + $1.sequence },
                 applied: outcome.written,
                 conflicts: try store.conflictCount(after: former),
                 waiting: waiting,

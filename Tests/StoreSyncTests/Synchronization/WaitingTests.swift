@@ -136,4 +136,62 @@ struct WaitingTests {
             #expect(try device.synchronizationMemory()?.waitingSince == nil)
         }
     }
+    @Test("A device that misses edits notes no removal for a day, and then lets all edits count that others have seen")
+    func removal() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", "d", in: fixture)
+        let (a, b, c, d) = (all[0], all[1], all[2], all[3])
+        _ = try await c.synchronize().value
+        try insert("of d, only on b", bytes: 70_000, d)
+        for device in [d, b] { _ = try await device.synchronize().value }
+        // A later edit has seen it.
+        try b.execute("UPDATE note SET title = 'of d, seen by b' WHERE title = 'of d, only on b'")
+        _ = try await b.synchronize().value
+        try lose(.segmentsAndHead, of: d, fixture)
+        let removed = try RemoteIdentifier(#require(try d.synchronizationMemory()?.client))
+        _ = try await a.remove(removed, from: fixture.document).value
+        for hours in [0, 23.0] {
+            let device = try fixture.device("c", clockError: hours * Self.hour)
+            _ = try await device.vacuum().value
+            #expect(try await device.synchronize().value.waitingFor.isEmpty == false)
+            #expect(try device.synchronizationMemory()?.removals == [:])
+        }
+        let late = try fixture.device("c", clockError: 25 * Self.hour)
+        _ = try await late.vacuum().value
+        // The number of the edit that b has seen, and c has not.
+        let removals = try late.synchronizationMemory()?.removals
+        #expect(removals == [removed.rawValue: 1])
+        for device in [a, b] { _ = try await device.vacuum().value }
+        for name in ["a", "c"] {
+            let later = try fixture.device(name, clockError: 51 * Self.hour)
+            _ = try await later.synchronize().value
+        }
+        for device in [a, b, c] {
+            let titles = try titles(device)
+            #expect(titles == ["first", "of d, seen by b"], "\(device.name)")
+        }
+    }
+
+    @Test("A device that waits for days writes one baseline for what it has, and no other until that is more")
+    func baselines() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, b, c) = (all[0], all[1], all[2])
+        try insert("of a, only on b", bytes: 70_000, a)
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try insert("of b", b)
+        _ = try await b.synchronize().value
+        try lose(.segmentsAndHead, of: a, fixture)
+        try insert("of c", c)
+        _ = try await c.synchronize().value
+        var uploads: [Int] = []
+        for day in 1...4 {
+            let later = try fixture.device("c", clockError: Double(25 * day) * Self.hour)
+            if day == 4 { try insert("later", later) }
+            let result = try await later.synchronize().value
+            #expect(result.waitingFor.isEmpty == false)
+            uploads.append(try fixture.files().keys.count { $0.contains("WholeStore/") })
+        }
+        #expect(uploads[1] == uploads[0] && uploads[2] == uploads[0] && uploads[3] > uploads[0], "\(uploads)")
+    }
 }
