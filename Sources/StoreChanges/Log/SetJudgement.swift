@@ -14,8 +14,8 @@
 ///
 /// An author that had seen a void set had seen its client up to the last set that counts.
 ///
-/// Example: A phone is restored from a backup and captures its third set a second time. All replicas keep the third set
-/// with the lesser digest; the phone publishes the edits of the other one again as a new client.
+/// Example: A phone is copied with its identity, and both phones capture a third set. All replicas keep the one with the
+/// lesser digest; the phone that captured the other one publishes its edits again as a new client.
 package struct SetJudgement {
     let knowledge: LogKnowledge
     let entries: [SetReference: LogEntry]
