@@ -12,7 +12,7 @@ package enum ReadAhead {
     /// Calls `body`, in which SQLite reads the file in blocks.
     ///
     /// - Parameters:
-    ///   - db: A connection in a transaction, which `body` doesn't end.
+    ///   - db: A connection in a transaction that has read something, and that `body` doesn't end.
     ///   - body: Reads.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
@@ -29,7 +29,9 @@ package enum ReadAhead {
         }
     }
 
-    /// The methods that SQLite finds at the file meanwhile, and behind them what the one that is different needs.
+    /// The file's methods with another `xRead`, and what `xRead` needs.
+    ///
+    /// `methods` comes first, because SQLite's pointer leads there.
     private struct Methods {
         private let methods: sqlite3_io_methods
         private let file: SQLiteFile
@@ -52,7 +54,7 @@ package enum ReadAhead {
 
         private mutating func read(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int64) -> CInt {
             let wanted = offset..<offset + Int64(bytes.count)
-            if wanted.clamped(to: range) != wanted { readBlock(at: offset) }
+            if wanted.clamped(to: range) != wanted { readBlock(at: offset, pageSize: bytes.count) }
             // A block that can't be read may have pages that can, and SQLite wants to know where the file ends early.
             guard wanted.clamped(to: range) == wanted else { return file.read(into: bytes, at: offset) }
             bytes.copyMemory(
@@ -61,10 +63,11 @@ package enum ReadAhead {
             return SQLITE_OK
         }
 
-        private mutating func readBlock(at offset: Int64) {
+        private mutating func readBlock(at offset: Int64, pageSize: Int) {
             range = 0..<0
             guard let size = try? file.byteCount, offset < size else { return }
-            let count = min(block.count, Int(size - offset))
+            // Whole pages, as SQLite itself reads.
+            let count = min(block.count, Int(size - offset)) / pageSize * pageSize
             guard file.read(into: UnsafeMutableRawBufferPointer(rebasing: block.prefix(count)), at: offset) == SQLITE_OK
             else {
                 return

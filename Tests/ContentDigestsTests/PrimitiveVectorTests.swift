@@ -28,6 +28,7 @@ struct PrimitiveVectorTests {
         tag.withUnsafeMutableBytes { tag in Array(message.utf8).withUnsafeBytes { mac.fill(tag, with: $0) } }
         #expect(tag.hexadecimal == expected)
     }
+
     @Test("SipHash-2-4: the example of its paper, appendix A")
     func sipHash() {
         let key = KeyedHash(key: [UInt8](0..<32))

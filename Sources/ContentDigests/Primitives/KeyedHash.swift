@@ -8,7 +8,7 @@ import CSodium
 /// libsodium's `crypto_shorthash`, which takes more than twice as long.
 ///
 /// Without the key, two messages with the same hash can't be found. Keep hashes where the key is kept, on the device: another
-/// one may hash differently.
+/// device may hash differently.
 package struct KeyedHash: Sendable {
     /// The size of a key, in bytes.
     package static let keyBytes = GMAC.keyBytes

@@ -94,6 +94,9 @@ extension Replica {
 
     // MARK: Void sets
 
+    /// Whether the replica belongs to this client.
+    func isOwn() throws -> Bool { try ReplicaFact.client.read(db) == Array(client.rawValue.utf8) }
+
     /// Makes the replica belong to this client.
     ///
     /// Sets that its former client captured and didn't publish are captured again by this one.

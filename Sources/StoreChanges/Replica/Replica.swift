@@ -107,7 +107,7 @@ package final class Replica {
     /// The header of this device's next set.
     func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
         let owner = try ReplicaFact.client.read(db)
-        // A set of a client as which this device doesn't publish any more would never reach another device.
+        // No other device would get a set of a former client: this device doesn't publish as that client any more.
         guard owner == nil || owner == Array(client.rawValue.utf8) else {
             throw StoreChangesError(
                 .busy,

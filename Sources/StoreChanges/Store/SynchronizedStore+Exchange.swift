@@ -15,12 +15,13 @@ extension SynchronizedStore {
         }
     }
 
-    /// Makes the store's replica belong to this client.
+    /// Makes the store's replica belong to this client, if it's a former one's.
     ///
     /// Call it before the client's first head is published.
     package func adopt() throws {
         try locked {
             try replicaDatabase.write { _ in
+                guard try !replica.isOwn() else { return }
                 _ = try store.read { try replica.finishWritten($0) }
                 try replica.adopt()
             }

@@ -12,7 +12,8 @@ extension DocumentSyncManager {
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     /// - Returns: The number of edits.
     /// - Throws: ``StoreSyncError``: `storeNotFound` if the store was never synchronized with this document, or is a copy or a
-    ///   backup, `massDeletion` if too many rows are gone, `remoteUnavailable` if edits of other devices have to arrive first.
+    ///   backup, `massDeletion` if too many rows are gone, `remoteUnavailable` if edits of other devices have to arrive first,
+    ///   `busy` if another process writes the store, or has just begun to synchronize it as another client.
     @discardableResult
     public func recordChanges(ofStoreAt url: URL, allowsDeletions: Bool = false) async throws -> Int {
         try await manager.state.withSynchronizedStore(at: url, of: document, through: nil) { store in

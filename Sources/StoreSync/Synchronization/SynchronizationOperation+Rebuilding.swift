@@ -94,12 +94,16 @@ extension SynchronizationOperation {
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy.store)
             _ = try StoreSnapshot.take(of: LocalStore(replica.url), at: copy.url)
         }
-        let known = try await copy.using(context) { try $0.publishedSets() }
+        let known = try await copy.using(context) { store in
+            try store.adopt()
+            return try store.publishedSets()
+        }
         let memory = try await memory(since: origin, context)
+        let published = memory.client == client.rawValue ? memory.sequence ?? 0 : 0
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
         if let other = news.rolledBack.first { throw rolledBack(other) }
         let merged = try await merge(news, into: copy, taking: request.takes, context)
-        let unpublished = try await copy.using(context) { try $0.publication(after: memory.sequence ?? 0, head: 0) }
+        let unpublished = try await copy.using(context) { try $0.publication(after: published, head: 0) }
         return synchronization(
             merged,
             sequence: unpublished.head.last?.sequence ?? 0,

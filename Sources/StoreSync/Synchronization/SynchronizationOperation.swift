@@ -113,10 +113,11 @@ public actor SynchronizationOperation: Operation {
     ) async throws -> Synchronization {
         var memory = try await memory(since: replica.origin, context)
         try await goOnAsRegisteredClient(replica, &memory, context)
+        // A replica that was put back from a backup may be a former client's, too.
+        try await replica.using(context) { try $0.adopt() }
         var listing = listing
         if memory.sequence == nil {
             listing = nil
-            try await replica.using(context) { try $0.adopt() }
             // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
             // device hasn't seen.
             memory = try await publish(from: replica, besides: [], memory, context).memory

@@ -168,6 +168,7 @@ struct RestorationTests {
         for device in [b, a, b] { _ = try await device.synchronize().value }
         for device in [a, b] { #expect(try titles(device) == ["third"]) }
     }
+
     @Test(
         "Edits in a first head whose upload failed, or seemed to, reach the others when the device is another client",
         arguments: ["before", "after"]
@@ -199,5 +200,44 @@ struct RestorationTests {
         try a.execute("INSERT INTO note (title) VALUES ('as another client')")
         for device in [a, b, a] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
         for device in [a, b] { #expect(try titles(device) == ["as another client", "recorded"]) }
+    }
+
+    @Test("A preview by a device that has become another client tells what that client will publish")
+    func previewAsAnotherClient() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try a.execute("INSERT INTO note (title) VALUES ('published')")
+        _ = try await a.synchronize().value
+        try replaceClient(of: a)
+        try a.execute("INSERT INTO note (title) VALUES ('new')")
+        let outcome = try await a.synchronize(preview(of: a)).value
+        #expect(outcome.publishedChanges == 1 && outcome.sequence == 1)
+        for device in [a, b] { _ = try await device.synchronize().value }
+        #expect(try titles(b) == ["new", "published"])
+    }
+
+    @Test(
+        "A device whose store and replica were restored from before it became another client goes on as that client",
+        arguments: [false, true]
+    )
+    func replicaOfFormerClient(records: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try replaceClient(of: a)
+        try a.execute("INSERT INTO note (title) VALUES ('of the new client')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let restored = try restore(a, from: fixture.device("backup"))
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        if records { #expect(try await restored.recordChanges() == 1) }
+        for device in [restored, b, restored, b] {
+            #expect(try await device.synchronize().value.waitingFor.isEmpty)
+        }
+        for device in [restored, b] { #expect(try titles(device) == ["after the restoration", "of the new client"]) }
     }
 }

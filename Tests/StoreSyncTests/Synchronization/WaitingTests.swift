@@ -136,6 +136,7 @@ struct WaitingTests {
             #expect(try device.synchronizationMemory()?.waitingSince == nil)
         }
     }
+
     @Test("A device that misses edits notes no removal for a day, and then lets all edits count that others have seen")
     func removal() async throws {
         let fixture = try Fixture(password: "correct horse")
