@@ -35,6 +35,8 @@ struct SyncCatalog: Sendable {
         var gaps: [RemoteIdentifier] = []
         /// Warnings about files that can't be used, in full sentences.
         var warnings: [String] = []
+        /// The clients whose files these are.
+        var unreadable: Set<RemoteIdentifier> = []
 
         /// What the heads say of the log, and what this device had noted.
         var log: LogNews {
@@ -72,9 +74,10 @@ struct SyncCatalog: Sendable {
             let names = listed.compactMap { SyncHeadName($0) }
             let unknown = Dictionary(grouping: names.filter { !memory.heads.contains($0.name) }, by: \.client)
             let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.filesAtATime) {
-                try await newest(among: $0.value, memory)
+                try await newest(among: $0.value, of: $0.key, memory)
             }
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
+            news.unreadable = Set(searches.filter { !$0.warnings.isEmpty }.map(\.client))
             news.heads = searches.compactMap(\.head)
             news.removals = memory.removals
             news.rolledBack = searches.compactMap(\.rolledBack)
@@ -93,9 +96,11 @@ struct SyncCatalog: Sendable {
         let results = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
             try await readable { try await sets(of: head, after: known[head.content.client]) }
         }
-        for result in results {
+        for (head, result) in zip(news.heads, results) {
             news.sets += result.value ?? []
-            news.warnings += [result.warning].compactMap(\.self)
+            guard let warning = result.warning else { continue }
+            news.warnings.append(warning)
+            news.unreadable.insert(head.name.client)
         }
         // So that the next synchronization reads it again.
         news.heads = zip(news.heads, results).filter { $0.1.value != nil }.map(\.0)
@@ -108,12 +113,13 @@ struct SyncCatalog: Sendable {
     func newestHeads(among names: [SyncHeadName]) async throws -> [SyncHead] {
         let byClient = Dictionary(grouping: names, by: \.client).sorted { $0.key < $1.key }
         return try await byClient.concurrentMap(atMost: Self.filesAtATime) {
-            try await newest(among: $0.value, SynchronizationMemory(origin: origin, client: $0.key)).head
+            try await newest(among: $0.value, of: $0.key, SynchronizationMemory(origin: origin, client: $0.key)).head
         }.compactMap(\.self)
     }
 
     /// The newest head of a client that can be read.
     private struct Search: Sendable {
+        let client: RemoteIdentifier
         var head: SyncHead?
         /// Whether a head was replaced since the listing.
         var isReplaced = false
@@ -125,10 +131,14 @@ struct SyncCatalog: Sendable {
     /// Finds the newest head of a client, unless this device has read it before.
     ///
     /// A name alone says nothing: another file may have it.
-    private func newest(among names: [SyncHeadName], _ memory: SynchronizationMemory) async throws -> Search {
-        var search = Search()
+    private func newest(
+        among names: [SyncHeadName],
+        of client: RemoteIdentifier,
+        _ memory: SynchronizationMemory
+    ) async throws -> Search {
+        var search = Search(client: client)
         for name in names.sorted(by: { ($0.number, $0.unique) > ($1.number, $1.unique) }) {
-            let former = memory.others[name.client.rawValue]
+            let former = memory.others[client.rawValue]
             guard former?.name != name.name else { return search }
             let result = try await readable { try await head(name) }
             search.warnings += [result.warning].compactMap(\.self)
@@ -138,7 +148,7 @@ struct SyncCatalog: Sendable {
                 continue
             }
             if let former, former.number > name.number || former.sequence > name.sequence {
-                search.rolledBack = name.client
+                search.rolledBack = client
                 return search
             }
             search.head = head

@@ -211,9 +211,10 @@ extension SynchronizationOperation {
         let known = try await former.using(context) { try $0.publishedSets() }
         if known[former.identity.client]?.sequence ?? 0 < memory.sequence ?? 0 { memory.readHeadsAgain() }
         let catalog = catalog(since: former.origin)
-        let news = try await catalog.news(for: RemoteIdentifier(memory.client), besides: known, memory)
+        let client = try RemoteIdentifier(memory.client)
+        let news = try await catalog.news(for: client, besides: known, memory)
         if let other = news.rolledBack.first { throw rolledBack(other) }
-        guard news.gaps.isEmpty, news.warnings.isEmpty else { return false }
+        guard news.gaps.isEmpty, !news.unreadable.contains(client) else { return false }
         memory.note(news)
         let counts = try await former.using(context) { store in
             try store.integrate(news.sets, news: news.log)

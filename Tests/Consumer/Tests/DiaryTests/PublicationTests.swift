@@ -71,9 +71,12 @@ struct PublicationTests {
     @Test("An urgent publication overtakes an earlier one")
     func priorities() async throws {
         let (folder, questions, backend) = (try Folder(), Questions(), InMemoryBackend())
-        let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
+        let supervisor = OperationSupervisor(.init(width: 1))
         let manager = try folder.manager(of: "laptop", backend, questions, on: supervisor)
         let (work, home) = (try RemoteIdentifier("work"), try RemoteIdentifier("home"))
+        // While a registration waits for the password, others run.
+        for diary in [work, home] { _ = try await manager.document(diary).register().value }
+        supervisor.isSuspended = true
         let (order, finish) = AsyncStream.makeStream(of: String.self)
         let files = [try folder.folder(of: "a"), try folder.folder(of: "b")]
         let slow = Publication(of: ["one"], in: files[0], work, manager, backend: backend, priority: .low)
