@@ -94,8 +94,10 @@ extension Replica {
 
     // MARK: Void sets
 
-    /// Whether the replica belongs to this client.
-    func isOwn() throws -> Bool { try ReplicaFact.client.read(db) == Array(client.rawValue.utf8) }
+    /// The client that the replica belongs to: this one, or a former one of this device.
+    var owner: ClientID? {
+        get throws { try ReplicaFact.client.read(db).map { ClientID(rawValue: String(decoding: $0, as: UTF8.self)) } }
+    }
 
     /// Makes the replica belong to this client.
     ///

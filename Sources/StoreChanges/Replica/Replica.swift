@@ -106,9 +106,9 @@ package final class Replica {
 
     /// The header of this device's next set.
     func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
-        let owner = try ReplicaFact.client.read(db)
+        let owner = try owner
         // No other device would get a set of a former client: this device doesn't publish as that client any more.
-        guard owner == nil || owner == Array(client.rawValue.utf8) else {
+        guard owner == nil || owner == client else {
             throw StoreChangesError(
                 .busy,
                 "Another process has just begun to synchronize the store as another client. Nothing was recorded. Try again."

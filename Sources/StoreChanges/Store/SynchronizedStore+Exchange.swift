@@ -21,7 +21,7 @@ extension SynchronizedStore {
     package func adopt() throws {
         try locked {
             try replicaDatabase.write { _ in
-                guard try !replica.isOwn() else { return }
+                guard try replica.owner != replica.client else { return }
                 _ = try store.read { try replica.finishWritten($0) }
                 try replica.adopt()
             }

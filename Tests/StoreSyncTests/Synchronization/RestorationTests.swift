@@ -24,8 +24,7 @@ struct RestorationTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         _ = try await a.synchronize().value
         _ = try await b.synchronize().value
-        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try backUp(a, fixture)
         try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
         _ = try await a.synchronize().value
         _ = try await b.synchronize().value
@@ -90,11 +89,18 @@ struct RestorationTests {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         for device in [a, b] { _ = try await device.synchronize().value }
-        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try backUp(a, fixture)
         try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
         _ = try await a.synchronize().value
         return (fixture, try fixture.device("backup"), b)
+    }
+
+    /// Copies everything that a device has to the device “backup”.
+    private func backUp(_ device: Device, _ fixture: Fixture) throws {
+        try FileManager.default.copyItem(
+            at: fixture.folder.appending(path: device.name),
+            to: fixture.folder.appending(path: "backup")
+        )
     }
 
     private func titles(_ device: Device) throws -> [String] {
@@ -234,8 +240,7 @@ struct RestorationTests {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         for device in [a, b] { _ = try await device.synchronize().value }
-        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try backUp(a, fixture)
         try replaceClient(of: a)
         try a.execute("INSERT INTO note (title) VALUES ('of the new client')")
         for device in [a, b] { _ = try await device.synchronize().value }
