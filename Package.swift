@@ -116,13 +116,10 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // How all of this package's databases are opened, and their files read.
+        // How all of this package's databases are opened.
         .target(
             name: "DatabaseSupport",
-            dependencies: [
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "GRDBSQLite", package: "GRDB.swift"),
-            ],
+            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
         // Record-level changes of SQLite stores. It knows neither a remote nor operations.

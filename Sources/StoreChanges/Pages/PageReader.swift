@@ -1,4 +1,3 @@
-import DatabaseSupport
 import Dispatch
 import GRDB
 import GRDBSQLite
@@ -36,7 +35,7 @@ enum PageReader {
             try check(sqlite3_exec(copy, settings, nil, nil, nil))
             let backup = sqlite3_backup_init(copy, "main", db.sqliteConnection, "main")
             guard let backup else { return try check(sqlite3_errcode(copy)) }
-            let code = ReadAhead.reading(db) { sqlite3_backup_step(backup, -1) }
+            let code = sqlite3_backup_step(backup, -1)
             let end = sqlite3_backup_finish(backup)
             guard code == SQLITE_DONE else { return try check(code) }
             try check(end)

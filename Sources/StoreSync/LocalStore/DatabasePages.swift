@@ -1,5 +1,4 @@
 import ContentDigests
-import DatabaseSupport
 import GRDB
 import GRDBSQLite
 

@@ -1,4 +1,3 @@
-import DatabaseSupport
 import Foundation
 import GRDBSQLite
 
