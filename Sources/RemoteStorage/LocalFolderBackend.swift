@@ -39,14 +39,13 @@ public actor LocalFolderBackend: RemoteBackend {
         self.executor = executor
     }
 
-    /// All capabilities but conditional replacement; local speed and resumable writes only without a network in between.
+    /// All capabilities but conditional replacement; resumable writes only without a network in between.
     public func capabilities() async throws -> RemoteCapabilities {
         let always: RemoteCapabilities = [
             .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .consistentRead, .serverSideCopy, .rangedRead,
         ]
         let isLocal = try await runBlocking(on: executor) { [folder] in folder.isOnThisDevice }
-        guard isLocal else { return always }
-        return always.union(PendingFile.canBeResumed ? [.localSpeed, .resumableWrite] : .localSpeed)
+        return isLocal && PendingFile.canBeResumed ? always.union(.resumableWrite) : always
     }
 
     /// Returns the item at a path, without following a link there.

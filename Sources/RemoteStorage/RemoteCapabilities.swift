@@ -31,25 +31,21 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     public static let rangedRead = RemoteCapabilities(rawValue: 1 << 5)
     /// A repeated write resumes where the interrupted one stopped, or a few megabytes before that.
     public static let resumableWrite = RemoteCapabilities(rawValue: 1 << 6)
-    /// Files are transferred as fast as within this device.
-    ///
-    /// Without it, a file is copied before its upload if other programs would have to wait for the upload.
-    public static let localSpeed = RemoteCapabilities(rawValue: 1 << 7)
     /// A reader of a file gets one version of it, or an error, even if it is replaced at that moment.
     ///
     /// Without it, the reader may get the beginning of the new version, cut to the length of the old version.
     /// ``RemoteBackend/bytes(at:upTo:)`` returns one version nevertheless.
-    public static let consistentRead = RemoteCapabilities(rawValue: 1 << 8)
+    public static let consistentRead = RemoteCapabilities(rawValue: 1 << 7)
 
     /// The tag of a file depends only on its content: another tag means another content.
     ///
     /// Without it, a tag may change although the file doesn't.
-    public static let contentTags = RemoteCapabilities(rawValue: 1 << 9)
+    public static let contentTags = RemoteCapabilities(rawValue: 1 << 8)
 
     /// All of them.
     public static let all: RemoteCapabilities = [
         .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
-        .resumableWrite, .localSpeed, .consistentRead, .contentTags,
+        .resumableWrite, .consistentRead, .contentTags,
     ]
 
     /// The names of the capabilities in the set, such as `exclusiveCreate`, in the order of their declaration.
@@ -66,6 +62,6 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
         (.exclusiveCreate, "exclusiveCreate"), (.exclusiveDirectoryMove, "exclusiveDirectoryMove"),
         (.atomicReplace, "atomicReplace"), (.conditionalReplace, "conditionalReplace"),
         (.serverSideCopy, "serverSideCopy"), (.rangedRead, "rangedRead"), (.resumableWrite, "resumableWrite"),
-        (.localSpeed, "localSpeed"), (.consistentRead, "consistentRead"), (.contentTags, "contentTags"),
+        (.consistentRead, "consistentRead"), (.contentTags, "contentTags"),
     ]
 }

@@ -45,7 +45,9 @@ struct DeltaPlan: Sendable {
     /// Writes the delta into a file of the temporary directory, and releases the store, because a push may take long.
     ///
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store has changed since it was digested; `cannotWrite`.
-    func write(from store: TakenStore, _ context: OperationContext) async throws -> DeltaFile {
+    func write(from content: UploadContent, _ context: OperationContext) async throws -> DeltaFile {
+        guard let root = content.contentRoot else { preconditionFailure("a delta is planned with the store's digests") }
+        let store = content.taken
         let url = try await context.temporaryDirectory().appending(path: DocumentHierarchy.deltaName)
         try await context.blocking {
             try LocalFile.create(url.path)
@@ -58,8 +60,8 @@ struct DeltaPlan: Sendable {
                 offset += Int64(piece.count)
             }
             try file.close()
-            try store.release()
         }
+        try await store.release(having: root, on: context.blockingExecutor)
         return DeltaFile(url: url, byteCount: byteCount, bases: bases)
     }
 

@@ -140,10 +140,10 @@ extension WholeStoreDownloadOperation {
             if case .copied(let snapshot) = taken, plan.source.chain?.continuing(from: root) != nil {
                 return LocalContent(root: root, copy: snapshot.url)
             }
-            try await context.blocking { try taken.release() }
+            try await taken.release(having: root, on: executor)
             return LocalContent(root: root)
         } catch {
-            try? await context.blocking { try taken.release() }
+            await taken.discard(on: context.blockingExecutor)
             throw error
         }
     }

@@ -1,8 +1,10 @@
+import ContentDigests
 import DatabaseSupport
 import Foundation
 import GRDB
 import GRDBSQLite
 import RemoteStorage
+import ThreadSupport
 
 /// A database in WAL mode that is read as a file, in one state, while other connections write to it.
 ///
@@ -10,16 +12,14 @@ import RemoteStorage
 /// reads only that file. SQLite copies no newer pages into the file until the transaction ends, and writers append to
 /// the log. So the file is read in place, without a copy on this device.
 ///
-/// The log grows meanwhile, so the transaction is limited. After ``maximumDuration`` or ``maximumLogBytes`` the state
+/// The log grows meanwhile, so the transaction is limited. After ``HeldStore/maximumDuration`` or ``maximumLogBytes`` the state
 /// is copied, the transaction ends, and reads continue from the copy. A database with a rollback journal is never held,
 /// since its writers would have to wait.
 ///
 /// The bytes equal the bytes of a ``StoreSnapshot`` of the same state.
-final class HeldDatabase: @unchecked Sendable {
+final class HeldDatabase: HeldStore, @unchecked Sendable {
     // Sendable: the connection and the state are used in the connection's queue only.
 
-    /// The maximum duration of a transaction before the state is copied.
-    static let maximumDuration = Duration.seconds(30)
     /// The maximum size of the log before the state is copied.
     static let maximumLogBytes: Int64 = 64 << 20
 
@@ -39,7 +39,6 @@ final class HeldDatabase: @unchecked Sendable {
     private let fingerprint: LocalStore.Fingerprint?
     private var state = State.held
 
-    /// Its size in bytes.
     var byteCount: Int64 { pages.byteCount }
 
     /// Holds a database.
@@ -78,16 +77,6 @@ final class HeldDatabase: @unchecked Sendable {
         return try DatabasePages.hold(db)
     }
 
-    /// Reads a part of the database.
-    ///
-    /// Blocks.
-    ///
-    /// - Parameters:
-    ///   - offset: Where the part begins, in bytes.
-    ///   - count: How many bytes to read, at least 100 at offset 0.
-    /// - Returns: The bytes; fewer than `count` only at the end.
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if they can't be read, `cannotWrite` if they can't be copied;
-    ///   `CancellationError`.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         try queue.inDatabase { db in
             if case .held = state, try logBytes(db) > Self.maximumLogBytes { try copy(db) }
@@ -121,11 +110,6 @@ final class HeldDatabase: @unchecked Sendable {
 
     // MARK: Ending the transaction
 
-    /// Copies the state, unless it was copied already, and releases the file; reads continue from the copy.
-    ///
-    /// Blocks. If the state can't be copied, the transaction ends nevertheless, and reads fail.
-    ///
-    /// - Throws: `CancellationError`; the transaction then stays open.
     func copy() throws {
         try queue.inDatabase { db in
             guard case .held = state else { return }
@@ -164,24 +148,32 @@ final class HeldDatabase: @unchecked Sendable {
         }
     }
 
-    /// Releases the file, and removes the copy.
-    ///
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if a program wrote to the held file without SQLite.
-    func release() throws {
-        defer { try? queue.close() }
-        try queue.inDatabase { db in
-            let former = state
-            state = .ended(unreadable())
-            switch former {
-            case .held:
-                // Checked while the transaction still keeps writers away from the file.
-                let isUnchanged = isUnchanged
-                try? db.rollback()
-                guard isUnchanged else { throw writtenByOthers }
+    func check(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
+        try await runBlocking(on: executor) { try check() }
+    }
+
+    /// Checks that no program wrote to the file without SQLite, which keeps the state.
+    func check() throws {
+        try queue.inDatabase { _ in
+            switch state {
+            // While the transaction still keeps writers away from the file.
+            case .held: guard isUnchanged else { throw writtenByOthers }
+            case .copied: break
+            case .ended(let error): throw error
+            }
+        }
+    }
+
+    func release() {
+        queue.inDatabase { db in
+            switch state {
+            case .held: try? db.rollback()
             case .copied(let snapshot): try? FileManager.default.removeItem(at: snapshot.url)
             case .ended: break
             }
+            state = .ended(unreadable())
         }
+        try? queue.close()
     }
 
     private var isUnchanged: Bool { fingerprint == store.fingerprint }

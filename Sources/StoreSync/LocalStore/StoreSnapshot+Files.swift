@@ -22,10 +22,11 @@ extension StoreSnapshot {
         to destination: URL
     ) throws -> StoreSnapshot {
         let path = destination.path
+        let isCloned = OpenFile.clone(store.path, creating: path)
+        let target = try LocalFile.writing(path) { () throws(Errno) in isCloned ? nil : try OpenFile(creating: path) }
         do {
             let (byteCount, root) = try atRest(store) {
-                if OpenFile.clone(store.path, creating: path) { return try digest(store, from: destination) }
-                let target = try LocalFile.writing(path) { () throws(Errno) in try OpenFile(creating: path) }
+                guard let target else { return try digest(store, from: destination) }
                 return try digest(store, from: store.url) { block in
                     try LocalFile.writing(path) { () throws(Errno) in try target.write(block) }
                 }
@@ -62,13 +63,17 @@ extension StoreSnapshot {
         guard let before, before == store.fingerprint, try digest(store, from: store.url) == content,
             before == store.fingerprint
         else {
-            throw StoreSyncError(
-                .storeChanged,
-                "\(store.path) was written to while it was read. Close it in the program that writes to it, or try again."
-            )
+            throw writtenWhileRead(store)
         }
         try refuseSideFiles(of: store)
         return content
+    }
+
+    static func writtenWhileRead(_ store: LocalStore) -> StoreSyncError {
+        StoreSyncError(
+            .storeChanged,
+            "\(store.path) was written to while it was read. Close it in the program that writes to it, or try again."
+        )
     }
 
     private static func digest(
@@ -88,7 +93,7 @@ extension StoreSnapshot {
         }
     }
 
-    private static func reading<Result>(_ store: LocalStore, _ body: () throws -> Result) throws -> Result {
+    static func reading<Result>(_ store: LocalStore, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()
         } catch {

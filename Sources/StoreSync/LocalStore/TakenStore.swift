@@ -6,8 +6,8 @@ import ThreadSupport
 
 /// One state of a local store, which is read as a file.
 enum TakenStore: Sendable {
-    /// Read in place, in one transaction.
-    case held(HeldDatabase)
+    /// Read in place.
+    case held(any HeldStore)
     /// Read from a copy.
     case copied(StoreSnapshot)
 
@@ -17,18 +17,20 @@ enum TakenStore: Sendable {
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - holding: Whether it may be read in place, as ``HeldDatabase`` does; otherwise it's copied at once.
+    ///   - holding: Whether it may be read in place, as ``HeldStore`` says; otherwise it's copied at once.
     ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:)`` throws.
     static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
-        if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
+        if holding, let held: any HeldStore = HeldDatabase(store, copyingTo: copy) ?? HeldFile(store, copyingTo: copy) {
+            return .held(held)
+        }
         return .copied(try StoreSnapshot.take(of: store, at: copy))
     }
 
-    /// Runs `body`, which reads the store, and copies a held store when ``HeldDatabase/maximumDuration`` is over.
+    /// Runs `body`, which reads the store, and copies a held store when ``HeldStore/maximumDuration`` is over.
     ///
-    /// Reads alone couldn't end the transaction while `body` waits for a server.
+    /// Reads alone couldn't do that while `body` waits for a server.
     ///
     /// - Parameters:
     ///   - clock: The clock that measures the time.
@@ -41,26 +43,25 @@ enum TakenStore: Sendable {
         on executor: (any TaskExecutor)?,
         _ body: nonisolated(nonsending) () async throws -> Result
     ) async throws -> Result {
-        guard case .held(let database) = self else { return try await body() }
-        async let _ = Self.copy(database, after: HeldDatabase.maximumDuration, by: clock, on: executor)
+        guard case .held(let store) = self else { return try await body() }
+        async let _ = Self.copy(store, by: clock, on: executor)
         return try await body()
     }
 
-    /// Copies a held database after some time, unless the task is cancelled before.
+    /// Copies a held store after some time, unless the task is cancelled before.
     private static func copy(
-        _ database: HeldDatabase,
-        after duration: Duration,
+        _ store: some HeldStore,
         by clock: any Clock<Duration>,
         on executor: (any TaskExecutor)?
     ) async throws {
-        try await clock.sleep(for: duration)
-        try await runBlocking(on: executor) { try database.copy() }
+        try await clock.sleep(for: type(of: store).maximumDuration)
+        try await runBlocking(on: executor) { try store.copy() }
     }
 
     /// Its size in bytes.
     var byteCount: Int64 {
         switch self {
-        case .held(let database): database.byteCount
+        case .held(let store): store.byteCount
         case .copied(let snapshot): snapshot.byteCount
         }
     }
@@ -95,10 +96,10 @@ enum TakenStore: Sendable {
     ///   - offset: Where the part begins, in bytes.
     ///   - count: How many bytes to read, at least 100 at offset 0.
     /// - Returns: The bytes; fewer than `count` only at the end.
-    /// - Throws: What ``HeldDatabase/read(at:upTo:)`` or ``StoreSnapshot/read(at:upTo:)`` throws.
+    /// - Throws: What ``HeldStore/read(at:upTo:)`` or ``StoreSnapshot/read(at:upTo:)`` throws.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         switch self {
-        case .held(let database): return try database.read(at: offset, upTo: count)
+        case .held(let store): return try store.read(at: offset, upTo: count)
         case .copied(let snapshot): return try snapshot.read(at: offset, upTo: count)
         }
     }
@@ -106,13 +107,13 @@ enum TakenStore: Sendable {
     /// Its bytes; reading blocks on the executor.
     func content(on executor: (any TaskExecutor)?) async throws -> RemoteContent {
         switch self {
-        case .held(let database):
-            return RemoteContent(length: database.byteCount) {
+        case .held(let store):
+            return RemoteContent(length: store.byteCount) {
                 var offset: Int64 = 0
                 return {
                     try Task.checkCancellation()
                     let chunk = try await runBlocking(on: executor) { [offset] in
-                        try database.read(at: offset, upTo: RemoteContent.chunkSize)
+                        try store.read(at: offset, upTo: RemoteContent.chunkSize)
                     }
                     offset += Int64(chunk.count)
                     return chunk.isEmpty ? nil : chunk
@@ -125,11 +126,22 @@ enum TakenStore: Sendable {
 
     /// Ends the reading: releases the store, or removes the copy.
     ///
+    /// - Parameters:
+    ///   - root: The digest of what was read.
+    ///   - executor: The executor for what blocks.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
-    func release() throws {
-        switch self {
-        case .held(let database): try database.release()
-        case .copied(let snapshot): try? FileManager.default.removeItem(at: snapshot.url)
+    func release(having root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
+        if case .held(let store) = self { try await store.check(root, on: executor) }
+        await discard(on: executor)
+    }
+
+    /// Ends the reading, whatever was read.
+    func discard(on executor: (any TaskExecutor)?) async {
+        try? await runBlocking(on: executor) {
+            switch self {
+            case .held(let store): store.release()
+            case .copied(let snapshot): try? FileManager.default.removeItem(at: snapshot.url)
+            }
         }
     }
 }

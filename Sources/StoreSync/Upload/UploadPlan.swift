@@ -27,8 +27,6 @@ struct UploadTarget: Sendable {
 enum UploadDecision: Sendable {
     /// Nothing is sent: the state equals an upload, which a manifest on the remote holds.
     case nothing(UploadName, in: StoreManifest, StoreRecord)
-    /// A whole copy must be sent, for which the store can't be held: it's copied, and the copy is decided on.
-    case copyFirst
     /// The plan is carried out.
     case send(UploadPlan)
 }

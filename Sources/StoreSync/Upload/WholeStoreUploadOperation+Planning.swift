@@ -19,8 +19,7 @@ extension WholeStoreUploadOperation {
             return .nothing(name, in: manifest, record)
         }
         let delta = target.delta(to: content)
-        if delta == nil, case .held = content.taken, !capabilities.contains(.localSpeed) { return .copyFirst }
-        content.delta = try await delta.mapAsync { [content] in try await $0.write(from: content.taken, context) }
+        content.delta = try await delta.mapAsync { [content] in try await $0.write(from: content, context) }
         let isResumable =
             capabilities.contains(.resumableWrite) && content.sent.byteCount > RemoteContent.chunkSize
         let interrupted = isResumable ? try await interruptedTransfer(of: content, to: target, context) : nil

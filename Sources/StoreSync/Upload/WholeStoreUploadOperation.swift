@@ -68,28 +68,22 @@ public actor WholeStoreUploadOperation: Operation {
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
             try await refusal
-            // A store that is only compared with the last push is always held, since that doesn't take long.
-            if capabilities.contains(.localSpeed) || target.base != nil,
-                let upload = try await upload(store, holding: true, to: target, context)
-            {
-                return upload
+            do {
+                return try await upload(store, holding: true, to: target, context)
+            } catch let error as StoreSyncError where error.code == .storeChanged && request.baseline == nil {
+                // A program wrote to the store while it was read in place. Copying it takes less time.
+                return try await upload(store, holding: false, to: target, context)
             }
-            guard let upload = try await upload(store, holding: false, to: target, context) else {
-                preconditionFailure("the upload of a copied store has a result")
-            }
-            return upload
         }
     }
 
-    /// Uploads the store's present state.
-    ///
-    /// Returns `nil` if the store would have to be held for longer than it may be.
+    /// Uploads the store's present state, read in place or from a copy.
     private func upload(
         _ store: LocalStore,
         holding: Bool,
         to target: UploadTarget,
         _ context: OperationContext
-    ) async throws -> WholeStoreUpload? {
+    ) async throws -> WholeStoreUpload {
         let content = try await content(of: store, holding: holding, context)
         do {
             return try await content.taken.limitingHold(by: context.clock, on: context.blockingExecutor) {
@@ -103,15 +97,12 @@ public actor WholeStoreUploadOperation: Operation {
                         backend.recentSyncHooks
                     )
                     return result
-                case .copyFirst:
-                    try await context.blocking { try content.taken.release() }
-                    return nil
                 case .send(let plan):
                     return try await carryOut(plan, to: target, context)
                 }
             }
         } catch {
-            try? await context.blocking { try content.taken.release() }
+            await content.taken.discard(on: context.blockingExecutor)
             throw error
         }
     }
@@ -122,8 +113,11 @@ public actor WholeStoreUploadOperation: Operation {
         of content: UploadContent,
         _ context: OperationContext
     ) async throws {
+        guard let root = record.contentRoot.flatMap(ContentRoot.init(hex:)) else {
+            preconditionFailure("the record of a store that was compared has its digest")
+        }
+        try await content.taken.release(having: root, on: context.blockingExecutor)
         try await context.blocking { [state, key] in
-            try content.taken.release()
             if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
         }
     }
@@ -226,12 +220,12 @@ public actor WholeStoreUploadOperation: Operation {
             )
             return try await transfer.files()
         }
-        try await context.blocking {
-            // A transfer that may have been published, or that this upload replaces, is never resumed.
-            try journal.remove()
-            // A delta was written when the store was released.
-            if plan.content.delta == nil { try plan.content.taken.release() }
+        // When a delta was written, the store was released.
+        if plan.content.delta == nil, let root = files.first?.entry.contentRoot {
+            try await plan.content.taken.release(having: root, on: context.blockingExecutor)
         }
+        // A transfer that may have been published, or that this upload replaces, is never resumed.
+        try await context.blocking { try journal.remove() }
         return files
     }
 

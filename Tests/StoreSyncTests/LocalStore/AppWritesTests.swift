@@ -179,4 +179,72 @@ struct AppWritesTests {
             #expect(pushed == expected)
         }
     }
+
+    /// The names of large files in the operations' temporary directories.
+    private static func largeFiles(of fixture: Fixture) throws -> [String] {
+        try FileManager.default.subpathsOfDirectory(atPath: fixture.temporary.path).filter {
+            let attributes = try? FileManager.default.attributesOfItem(
+                atPath: fixture.temporary.appending(path: $0).path
+            )
+            return (attributes?[.size] as? Int ?? 0) > 1 << 20
+        }
+    }
+
+    @Test(
+        "needs no copy of a store in WAL mode, or of another file, that is sent to a distant storage within half a minute",
+        arguments: [nil, "correct horse"],
+        [true, false]
+    )
+    func copiesNothing(password: String?, isDatabase: Bool) async throws {
+        let fixture = try Fixture(password: password)
+        try await Simulation.run(seed: 1) { simulation in
+            let copies = Locked<[String]>([])
+            let pieces = Locked(0)
+            let backend = SlowBackend { _ in
+                let found = try Self.largeFiles(of: fixture)
+                copies.withLock { $0 += found }
+                pieces.withLock { $0 += 1 }
+            }
+            let device = try fixture.device("a", backend: backend, simulation: simulation)
+            if isDatabase {
+                try device.write("one")
+                try App(device.store).grow(by: 4)
+            } else {
+                try ChunkedStore(url: device.store).make(chunks: 4, version: 0)
+            }
+            _ = try await device.push().value
+            #expect(pieces.withLock { $0 } > 0)
+            #expect(copies.withLock { $0 } == [])
+        }
+    }
+
+    @Test(
+        "may save a file again and again while it's sent: it's sent once more, from a copy",
+        arguments: [nil, "correct horse"]
+    )
+    func savedFile(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        try await Simulation.run(seed: 1) { simulation in
+            let (attempts, store) = (Locked(0), Locked<URL?>(nil))
+            let backend = SlowBackend { piece in
+                let attempt = attempts.withLock { attempts in
+                    if piece == 0 { attempts += 1 }
+                    return attempts
+                }
+                guard let store = store.withLock({ $0 }) else { return }
+                try ChunkedStore(url: store).make(chunks: 3, version: attempt * 100 + piece)
+            }
+            let device = try fixture.device("a", backend: backend, simulation: simulation)
+            store.withLock { $0 = device.store }
+            try ChunkedStore(url: device.store).make(chunks: 4, version: 0)
+            _ = try await device.push().value
+            #expect(attempts.withLock { $0 } == 2)
+            let last = try Data(contentsOf: device.store)
+            store.withLock { $0 = nil }
+            let reader = try fixture.device("reader", backend: backend, simulation: simulation)
+            _ = try await reader.pull().value
+            let pulled = try Data(contentsOf: reader.store)
+            #expect(pulled.count == 3 * ChunkedStore.chunk && pulled != last, "what the file was when it was copied")
+        }
+    }
 }

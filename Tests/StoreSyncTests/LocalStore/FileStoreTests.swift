@@ -34,6 +34,7 @@ struct FileStoreTests {
         #expect(attributes[.posixPermissions] as? Int == 0o600)
         let error = #expect(throws: StoreSyncError.self) { _ = try take() }
         #expect(error?.code == .cannotWrite, "an existing file isn't overwritten")
+        #expect(try Data(contentsOf: snapshot.url) == content, "nor removed")
     }
 
     @Test("is refused if it is written to meanwhile", arguments: ["longer content", "CONTENT"])
@@ -55,11 +56,20 @@ struct FileStoreTests {
     /// A way to read a store that isn't SQLite's.
     struct Reading: CustomTestStringConvertible, Sendable {
         let testDescription: String
-        let read: @Sendable (_ store: LocalStore, _ copy: URL) throws -> ContentRoot
+        let read: @Sendable (_ store: LocalStore, _ copy: URL) async throws -> ContentRoot
 
         static let all = [
             Reading(testDescription: "copy") { try StoreSnapshot.take(of: $0, at: $1).contentRoot },
             Reading(testDescription: "digest") { store, _ in try StoreSnapshot.digest(store).root },
+            Reading(testDescription: "in place") { store, copy in
+                let held = try #require(HeldFile(store, copyingTo: copy))
+                defer { held.release() }
+                var hasher = ContentRootHasher()
+                hasher.update(try held.read(at: 0, upTo: 1_000_000))
+                let root = hasher.finalize()
+                try await held.check(root, on: nil)
+                return root
+            },
         ]
     }
 
@@ -67,7 +77,7 @@ struct FileStoreTests {
         "is refused if a program writes to it through mapped memory, which doesn't change the file's times",
         arguments: Reading.all
     )
-    func changedThroughMemory(reading: Reading) throws {
+    func changedThroughMemory(reading: Reading) async throws {
         // In a file system in memory, a write through mapped memory never changes a file's times.
         let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
         let isInMemory = FileManager.default.isWritableFile(atPath: memory.path)
@@ -92,11 +102,13 @@ struct FileStoreTests {
                 map.storeBytes(of: UInt8(ascii: "c"), toByteOffset: 50_000, as: UInt8.self)
             }
         )
-        let code = #expect(throws: StoreSyncError.self) { _ = try reading.read(writing, store.file("copy")) }?.code
+        let code = await #expect(throws: StoreSyncError.self) {
+            _ = try await reading.read(writing, store.file("copy"))
+        }?.code
         #expect(code == .storeChanged)
         if isInMemory { #expect(local.fingerprint == before) }
         #expect(try store.names().isEmpty)
-        let root = try reading.read(local, store.file("copy"))
+        let root = try await reading.read(local, store.file("copy"))
         #expect(try root == ContentRoot.ofFile(at: url).root)
     }
 

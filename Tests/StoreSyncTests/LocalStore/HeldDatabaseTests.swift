@@ -23,6 +23,12 @@ struct HeldDatabaseTests {
         HeldDatabase(local ?? self.local, copyingTo: copy)
     }
 
+    /// Ends the reading of a state that was held to its end, or copied.
+    private func end(_ held: HeldDatabase) throws {
+        defer { held.release() }
+        try held.check()
+    }
+
     private func bytes(of held: HeldDatabase, pieces: Int = 100_000) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while true {
@@ -69,7 +75,7 @@ struct HeldDatabaseTests {
             try held.copy()
             let copied = try bytes(of: held)
             #expect(copied == expected)
-            try held.release()
+            try end(held)
             try queue.close()
         }
     }
@@ -90,12 +96,12 @@ struct HeldDatabaseTests {
         }
         let rest = try bytes(of: held).dropFirst(8192)
         #expect(start + rest == expected)
-        try held.release()
+        try end(held)
         #expect(try store.content() == "after 2")
         let next = try #require(hold())
         let later = try bytes(of: next)
         #expect(later != expected)
-        try next.release()
+        try end(next)
     }
 
     @Test("is one consistent state while another process keeps writing and copying its log into the file")
@@ -129,7 +135,7 @@ struct HeldDatabaseTests {
             let read = try await runBlocking { () -> Bool in
                 guard let held = hold() else { return false }
                 try Data(try bytes(of: held, pieces: 4096)).write(to: copy)
-                try held.release()
+                try end(held)
                 return true
             }
             guard read else { continue }
@@ -172,7 +178,7 @@ struct HeldDatabaseTests {
         let again = try bytes(of: held)
         #expect(again == expected)
         #expect(FileManager.default.fileExists(atPath: copy.path))
-        try held.release()
+        try end(held)
         #expect(!FileManager.default.fileExists(atPath: copy.path))
         #expect(throws: StoreSyncError.self) { try held.read(at: 0, upTo: 100) }
         #expect(try store.content() == "after 1")
@@ -195,7 +201,7 @@ struct HeldDatabaseTests {
             #expect(read == expected)
             #expect(try emptiesLog(writer) == isEmptied)
         }
-        try held.release()
+        try end(held)
     }
 
     @Test("If the held state can't be copied, the log can be emptied nevertheless, and reads fail")
@@ -210,7 +216,7 @@ struct HeldDatabaseTests {
         #expect(try emptiesLog(writer))
         let error = #expect(throws: StoreSyncError.self) { try held.read(at: 0, upTo: 100) }
         #expect(error?.code == .cannotWrite)
-        try held.release()
+        held.release()
         #expect(FileManager.default.fileExists(atPath: copy.path), "a file that the database didn't create is kept")
     }
 
@@ -227,7 +233,7 @@ struct HeldDatabaseTests {
         #expect(!FileManager.default.fileExists(atPath: copy.path))
         let read = try bytes(of: held)
         #expect(read == expected)
-        try held.release()
+        try end(held)
     }
 
     @Test("A database with a rollback journal isn't held", arguments: ["delete", "persist", "truncate"])
@@ -256,7 +262,7 @@ struct HeldDatabaseTests {
             #expect(hold() == nil)
         }
         let held = try #require(hold())
-        try held.release()
+        try end(held)
         try pool.close()
         try Data("<store/>".utf8).write(to: store.file("store.xml"))
         for name in ["store.xml", "missing"] {
@@ -276,7 +282,7 @@ struct HeldDatabaseTests {
         try vandal.run()
         vandal.waitUntilExit()
         #expect {
-            try held.release()
+            try end(held)
         } throws: {
             ($0 as? StoreSyncError)?.code == .storeChanged
         }
@@ -299,6 +305,6 @@ struct HeldDatabaseTests {
         let bytes = try held.read(at: Int64(lockPage) - 16, upTo: Int(pageSize) + 32)
         let around = [UInt8](repeating: 0, count: 8) + [UInt8](repeating: 7, count: 8)
         #expect(bytes == around + [UInt8](repeating: 0, count: Int(pageSize)) + around.reversed())
-        try held.release()
+        try end(held)
     }
 }

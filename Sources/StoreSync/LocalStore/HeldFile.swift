@@ -1,0 +1,97 @@
+import ContentDigests
+import FileSupport
+import Foundation
+import RemoteStorage
+import SyncCryptography
+import ThreadSupport
+
+/// A file that isn't a database, read in place.
+///
+/// Nothing keeps other programs from writing to it, so what was read counts only if the file, read once more, has the same
+/// digest: then it held that state in between. The same check protects a ``StoreSnapshot`` of a file; so reading in place
+/// saves the copy, and nothing else.
+final class HeldFile: HeldStore {
+    private enum State {
+        /// The file is read in place.
+        case held
+        /// Reads continue from a copy.
+        case copied(StoreSnapshot)
+        /// Nothing can be read any more.
+        case ended(any Error)
+    }
+
+    let byteCount: Int64
+    private let store: LocalStore
+    private let destination: URL
+    private let fingerprint: LocalStore.Fingerprint
+    private let state = Locked(State.held)
+
+    /// Reads a file in place; `nil` if it's a database or doesn't exist, or if files next to it are part of the store.
+    ///
+    /// - Parameters:
+    ///   - store: The file.
+    ///   - destination: Where a copy is created if one is needed.
+    init?(_ store: LocalStore, copyingTo destination: URL) {
+        guard !SQLiteHeader.isAtStart(of: store.url), store.sideFiles.isEmpty, let fingerprint = store.fingerprint,
+            let byteCount = try? store.exists ? store.byteCount : nil
+        else { return nil }
+        (self.store, self.destination, self.fingerprint, self.byteCount) = (store, destination, fingerprint, byteCount)
+    }
+
+    func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
+        try state.withLock { state in
+            switch state {
+            case .held: return try readInPlace(at: offset, upTo: count)
+            case .copied(let snapshot): return try snapshot.read(at: offset, upTo: count)
+            case .ended(let error): throw error
+            }
+        }
+    }
+
+    private func readInPlace(at offset: Int64, upTo count: Int) throws -> [UInt8] {
+        let bytes = try StoreSnapshot.reading(store) { try StoreSnapshot.read(store.url, at: offset, upTo: count) }
+        // Not needed for what counts in the end, but it saves sending the rest of the file in vain.
+        guard store.fingerprint == fingerprint else { throw StoreSnapshot.writtenWhileRead(store) }
+        return bytes
+    }
+
+    func copy() throws {
+        try state.withLock { state in
+            guard case .held = state else { return }
+            do {
+                state = .copied(try StoreSnapshot.copyFile(store, to: destination))
+            } catch let error as CancellationError {
+                throw error
+            } catch {
+                state = .ended(error)
+            }
+        }
+    }
+
+    func check(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
+        let isUnchanged =
+            switch state.withLock({ $0 }) {
+            case .held: try await isStill(root, on: executor)
+            case .copied(let snapshot): snapshot.knownRoot == root
+            case .ended(let error): throw error
+            }
+        guard isUnchanged else { throw StoreSnapshot.writtenWhileRead(store) }
+    }
+
+    /// Whether the file has a digest, and is the file that was read.
+    private func isStill(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws -> Bool {
+        try store.steps.reached("store read")
+        guard store.fingerprint == fingerprint else { return false }
+        let content = try await RemoteContent.file(at: store.url, executor: executor)
+        let found = try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
+        try StoreSnapshot.refuseSideFiles(of: store)
+        return found == root && store.fingerprint == fingerprint
+    }
+
+    func release() {
+        state.withLock { state in
+            if case .copied(let snapshot) = state { try? FileManager.default.removeItem(at: snapshot.url) }
+            state = .ended(StoreSnapshot.writtenWhileRead(store))
+        }
+    }
+}
