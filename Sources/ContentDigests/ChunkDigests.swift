@@ -4,23 +4,22 @@ package struct ChunkDigests: Sendable {
     package let byteCount: Int
     /// The chunk's digest, if a chunk is a block of the content root.
     package let digest: [UInt8]?
+    /// The digests of the chunk's pages, if it's a block.
+    let pages: [UInt8]?
     /// The chunk itself, if it isn't a block: blocks then consist of several chunks, in order.
     let content: [UInt8]?
-    /// The digests of the chunk's pages if it's a block, and their fingerprints if they're computed.
-    let pages: (digests: [UInt8], fingerprints: [UInt8]?)?
 
     /// Digests a chunk.
     ///
     /// - Parameters:
     ///   - content: The chunk.
-    ///   - index: Its index in the file, from 0.
     ///   - chunkSize: The size in bytes of all chunks but the last.
-    ///   - digester: The digester of the pages, from ``FileDigester/pages``.
-    package init(of content: [UInt8], at index: Int, chunkSize: Int, by digester: PageDigester) {
+    ///   - hash: How its pages are digested.
+    package init(of content: [UInt8], chunkSize: Int, by hash: PageHash) {
         let isBlock = chunkSize == ContentRoot.blockSize && !content.isEmpty
         byteCount = content.count
-        pages = isBlock ? digester.digests(of: content, at: Int64(index) * Int64(chunkSize)) : nil
-        digest = pages.map { Blake2b.digest(of: $0.digests) }
+        pages = isBlock ? hash.digests(of: content) : nil
+        digest = pages.map { Blake2b.digest(of: $0) }
         self.content = isBlock ? nil : content
     }
 }

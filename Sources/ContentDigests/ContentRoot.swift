@@ -4,11 +4,11 @@ package import Foundation
 
 /// The digest of a file's content, by which two copies of a store are known to be the same.
 ///
-/// The file is cut into pages of 4 KiB (the last one may be shorter; an empty file has none). Each page has a digest,
-/// BLAKE2b with 32 bytes and no key. A block is 256 pages, 1 MiB; its digest is the same function of its pages' digests, in
-/// order. The root is the same function of: the 24 bytes of ASCII `swift-store-sync content`, the file's length as 8 bytes,
-/// least significant first, and the blocks' digests in order. So blocks can be digested in parallel, a moved or missing page is
-/// detected, and the pages' digests show what changed between two states.
+/// The file is cut into pages of 4 KiB (the last one may be shorter; an empty file has none). Each page has a digest, its
+/// ``PageHash``. A block is 256 pages, 1 MiB; its digest is BLAKE2b, with 32 bytes and no key, of its pages' digests, in order. The
+/// root is BLAKE2b of: the 24 bytes of ASCII `swift-store-sync content`, the file's length as 8 bytes, least significant first, and
+/// the blocks' digests in order. So blocks can be digested in parallel, a moved or missing page is detected, and the pages' digests
+/// show what changed between two states.
 package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
     /// The root's 32 bytes.
     package let bytes: [UInt8]
@@ -37,13 +37,15 @@ package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
     ///
     /// Blocks.
     ///
-    /// - Parameter url: The file.
+    /// - Parameters:
+    ///   - url: The file.
+    ///   - pages: How its pages are digested.
     /// - Returns: Its length in bytes, and its root.
     /// - Throws: What reading the file throws, or `CancellationError`.
-    package static func ofFile(at url: URL) throws -> (byteCount: Int64, root: ContentRoot) {
+    package static func ofFile(at url: URL, _ pages: PageHash) throws -> (byteCount: Int64, root: ContentRoot) {
         let handle = try FileHandle(forReadingFrom: url)
         defer { try? handle.close() }
-        var hasher = ContentRootHasher()
+        var hasher = ContentRootHasher(pages)
         while true {
             try Task.checkCancellation()
             let block = try handle.readBlock(of: blockSize)

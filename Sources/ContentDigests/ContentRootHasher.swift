@@ -3,19 +3,20 @@ package struct ContentRootHasher: Sendable {
     private var digests: [UInt8] = Array("swift-store-sync content".utf8) + Array(repeating: 0, count: 8)
     private var pending: [UInt8] = []
     private static let lengthOffset = 24
+    private let pages: PageHash
 
     /// The number of bytes so far.
     package private(set) var byteCount: Int64 = 0
 
     /// Creates the hasher of an empty file.
-    package init() {}
+    package init(_ pages: PageHash = .plain) { self.pages = pages }
 
     /// Appends the next bytes.
     package mutating func update(_ chunk: [UInt8]) {
         byteCount += Int64(chunk.count)
         // Files usually arrive in chunks of the block's size, which are digested without a copy.
         if pending.isEmpty, chunk.count == ContentRoot.blockSize {
-            digests += Self.blockDigest(of: chunk)
+            digests += blockDigest(of: chunk)
             return
         }
         var rest = chunk[...]
@@ -24,14 +25,12 @@ package struct ContentRootHasher: Sendable {
             rest = rest.dropFirst(piece.count)
             pending += piece
             guard pending.count == ContentRoot.blockSize else { return }
-            digests += Self.blockDigest(of: pending)
+            digests += blockDigest(of: pending)
             pending = []
         }
     }
 
-    private static func blockDigest(of block: [UInt8]) -> [UInt8] {
-        Blake2b.digest(of: Blake2b.digests(of: block, blockSize: ContentRoot.pageSize))
-    }
+    private func blockDigest(of block: [UInt8]) -> [UInt8] { Blake2b.digest(of: pages.digests(of: block)) }
 
     /// Appends the digest of the next block, which is whole or the last.
     ///
@@ -44,7 +43,7 @@ package struct ContentRootHasher: Sendable {
 
     /// Returns the root of all bytes.
     package consuming func finalize() -> ContentRoot {
-        if !pending.isEmpty { digests += Self.blockDigest(of: pending) }
+        if !pending.isEmpty { digests += blockDigest(of: pending) }
         for index in 0..<8 {
             digests[Self.lengthOffset + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * Int64(index)))
         }

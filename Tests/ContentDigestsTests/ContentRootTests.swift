@@ -6,8 +6,10 @@ import Testing
 struct ContentRootTests {
     private func bytes(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(($0 * 7 + 3) % 251) } }
 
-    private func root(of bytes: [UInt8], chunk: Int? = nil) -> ContentRoot {
-        var hasher = ContentRootHasher()
+    private static let keyed = [UInt8](0..<32).withUnsafeBytes { PageHash(key: $0) }
+
+    private func root(of bytes: [UInt8], chunk: Int? = nil, _ pages: PageHash = .plain) -> ContentRoot {
+        var hasher = ContentRootHasher(pages)
         var index = 0
         while index < bytes.count {
             let end = min(index + (chunk ?? bytes.count), bytes.count)
@@ -36,6 +38,35 @@ struct ContentRootTests {
     )
     func vectors(count: Int, hex: String) {
         #expect(root(of: bytes(count)).description == hex)
+    }
+
+    @Test(
+        "with a key, too",
+        arguments: [
+            (0, "13805a70995852f99e086ef4546cfa941464d779057d9442571060522ac6b458"),
+            (1, "c4542798d698c6d1445111a7843123a8fe36c1d3f8c896fc69b24f5f4214634c"),
+            (1_048_575, "a3ba2ffffe40686cee7355f0cad2155d6a5dc1af0cfd0c88d20f9b4224afe60b"),
+            (1_048_576, "bedf6c704e2f02636f3b1c6640fa04ee77b50396e9606aef0c92ec7bf39acaf1"),
+            (1_048_577, "b8b8f8f288b1c8afb0a46105a53a7d943b6f6f085c3c9f159228e8a78154445d"),
+            (3_145_733, "f3abb95c322d95e52b46ba880da3a3733f6c4209a65ac514bccc408037dbcd67"),
+        ]
+    )
+    func keyedVectors(count: Int, hex: String) {
+        #expect(root(of: bytes(count), Self.keyed).description == hex)
+        #expect(root(of: bytes(count), chunk: 1_000_000, Self.keyed).description == hex)
+    }
+
+    @Test("another key gives another root, and no description has a key")
+    func keys() {
+        let other = [UInt8](1..<33).withUnsafeBytes { PageHash(key: $0) }
+        #expect(other != Self.keyed && Self.keyed != .plain)
+        #expect(Self.keyed == [UInt8](0..<32).withUnsafeBytes { PageHash(key: $0) })
+        #expect(root(of: [1, 2, 3], other) != root(of: [1, 2, 3], Self.keyed))
+        var dumped = ""
+        dump(Self.keyed, to: &dumped)
+        #expect(
+            dumped == "- Poly1305\n" && "\(Self.keyed)" == "Poly1305" && String(reflecting: Self.keyed) == "Poly1305"
+        )
     }
 
     @Test("it doesn't depend on the pieces that the content comes in", arguments: [1009, 65_536, 1_048_576, 1_500_000])
@@ -73,7 +104,7 @@ struct ContentRootTests {
         defer { try? FileManager.default.removeItem(at: url) }
         let content = bytes(2_097_153)
         try Data(content).write(to: url)
-        let (count, root) = try ContentRoot.ofFile(at: url)
+        let (count, root) = try ContentRoot.ofFile(at: url, .plain)
         #expect(count == 2_097_153)
         #expect(root == self.root(of: content))
     }

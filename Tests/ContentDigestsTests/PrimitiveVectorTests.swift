@@ -14,6 +14,19 @@ struct PrimitiveVectorTests {
         )
     }
 
+    @Test("Poly1305: the example of RFC 8439, section 2.5.2")
+    func poly1305() throws {
+        let key = try #require(
+            [UInt8](hexadecimal: "85d6be7857556d337f4452fe42d506a80103808afb0db2fd4abff6af4149f51b".utf8)
+        )
+        let mac = key.withUnsafeBytes { Poly1305(key: $0) }
+        var tag = [UInt8](repeating: 0, count: 16)
+        tag.withUnsafeMutableBytes { tag in
+            Array("Cryptographic Forum Research Group".utf8).withUnsafeBytes { mac.fill(tag, with: $0) }
+        }
+        #expect(tag.hexadecimal == "a8061dc1305136c6c22b8baf0c0127a9")
+    }
+
     @Test(
         "GMAC: test case 13 of the GCM specification, and a value of another implementation",
         .enabled(if: GMAC.isAvailable),

@@ -128,7 +128,7 @@ struct SealsTests {
                     summary.withLock { $0 = pass }
                 }
                 let whole = Pieces(bytes: content, sizes: [1 << 20])
-                sealing.prefix = try await SealedPrefix.of(notes, in: whole, on: workers)
+                sealing.prefix = try await SealedPrefix.of(notes, in: whole, key.pageHash, on: workers)
                 sealing.onChunk = { _, chunk in noted.withLock { $0.append(chunk) } }
                 let rest = try await collect(sealing)
                 ends.append(try #require(summary.withLock { $0 }))

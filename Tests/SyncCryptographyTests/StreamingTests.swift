@@ -39,7 +39,7 @@ struct StreamingTests {
                 )
                 #expect(try await collect(opening) == content)
             }
-            var hasher = ContentRootHasher()
+            var hasher = ContentRootHasher(key.pageHash)
             hasher.update(content)
             let root = hasher.finalize()
             for summary in ends.withLock({ $0 }) {
@@ -59,7 +59,7 @@ struct StreamingTests {
         let root = hasher.finalize()
         for sizes in [[1 << 20], [70_000, 1]] {
             let (byteCount, found) = try await SealingWorkers.withWorkers {
-                try await ContentRoot.of(Pieces(bytes: content, sizes: sizes), on: $0)
+                try await ContentRoot.of(Pieces(bytes: content, sizes: sizes), .plain, on: $0)
             }
             #expect(byteCount == count && found == root)
         }
@@ -138,7 +138,7 @@ struct StreamingTests {
     func largeChunks() async throws {
         let key = try Fixture.key()
         for content in [[UInt8].text(5_000_000), .text(2 << 20), []] {
-            var hasher = ContentRootHasher()
+            var hasher = ContentRootHasher(key.pageHash)
             hasher.update(content)
             let root = hasher.finalize()
             try await SealingWorkers.withWorkers { workers in

@@ -47,14 +47,14 @@ struct DeltaPlan: Sendable {
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store has changed since it was digested; `cannotWrite`.
     func write(from content: UploadContent, _ context: OperationContext) async throws -> DeltaFile {
         guard let root = content.contentRoot else { preconditionFailure("a delta is planned with the store's digests") }
-        let store = content.taken
+        let (store, pages) = (content.taken, content.store.pages)
         let url = try await context.temporaryDirectory().appending(path: DocumentHierarchy.deltaName)
         try await context.blocking {
             try LocalFile.create(url.path)
             let file = try PatchedFile(at: url, byteCount: 0)
             var writer = DeltaWriter(header, runs: runs)
             var offset: Int64 = 0
-            while let piece = try writer.next(reading: { try read(store, at: $0, $1) }) {
+            while let piece = try writer.next(reading: { try read(store, pages, at: $0, $1) }) {
                 try Task.checkCancellation()
                 try file.write(piece[...], at: offset)
                 offset += Int64(piece.count)
@@ -65,9 +65,9 @@ struct DeltaPlan: Sendable {
         return DeltaFile(url: url, byteCount: byteCount, bases: bases)
     }
 
-    private func read(_ store: TakenStore, at offset: Int64, _ count: Int) throws -> [UInt8] {
+    private func read(_ store: TakenStore, _ pages: PageHash, at offset: Int64, _ count: Int) throws -> [UInt8] {
         let bytes = try store.read(at: offset, upTo: count)
-        guard bytes.count == count, digests.match(bytes, at: offset) else {
+        guard bytes.count == count, digests.match(bytes, at: offset, by: pages) else {
             throw StoreSyncError(
                 .storeChanged,
                 "The store was changed after it was compared with the last push. Nothing was published. Push again."
@@ -86,5 +86,5 @@ struct DeltaFile: Sendable {
     let bases: [UploadReference]
 
     /// The delta in the form of a store, which the upload reads instead of the local store.
-    var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, knownRoot: nil)) }
+    var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, .plain, knownRoot: nil)) }
 }

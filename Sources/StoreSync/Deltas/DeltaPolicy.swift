@@ -7,7 +7,7 @@ enum DeltaPolicy {
     /// The limit for the bytes that reading a whole copy and its deltas takes, as a multiple of a new whole copy.
     private static let maximumReading = 1.5
 
-    /// The maximum number of blocks that are remembered: 32 MiB of digests.
+    /// The maximum number of blocks that are remembered: 16 MiB of digests.
     static let maximumBlocks: Int64 = 1 << 20
 
     /// How many bytes a block has.

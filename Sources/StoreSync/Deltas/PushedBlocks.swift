@@ -58,11 +58,12 @@ extension PushedBlocks {
 
 extension PushedBlocks.File {
     private static let magic = Array("storesync blocks".utf8)
-    private static let version: UInt16 = 2
+    private static let version: UInt16 = 3
     private static let headByteCount = 22
     private static let checksumByteCount = 32
     private static let maximumSubjectBytes = 1 << 16
-    private static let maximumBytes = 36 * Int(DeltaPolicy.maximumBlocks) + maximumSubjectBytes + (1 << 10)
+    private static let maximumBytes =
+        PageHash.keyedByteCount * Int(DeltaPolicy.maximumBlocks) + maximumSubjectBytes + (1 << 10)
 
     /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
@@ -86,8 +87,7 @@ extension PushedBlocks.File {
     static func encode(_ blocks: PushedBlocks) throws -> [[UInt8]] {
         let subject = Array(try JSONEncoder().encode(blocks.subject))
         let head = magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
-        let fingerprints = blocks.digests.fingerprints
-        let pieces = [head, blocks.digests.bytes, fingerprints?.key ?? [], fingerprints?.bytes ?? []]
+        let pieces = [head, blocks.digests.bytes]
         return pieces + [checksum(pieces)]
     }
 
@@ -104,21 +104,10 @@ extension PushedBlocks.File {
                 PushedBlocks.Subject.self,
                 from: Data(fields.bytes(subjectBytes))
             ),
-            let digestBytes = BlockDigests.byteCount(of: max(0, subject.byteCount), blockSize: subject.blockSize)
-        else { return nil }
-        let content = body.dropFirst(headByteCount + subjectBytes)
-        let fingerprints = content.dropFirst(digestBytes)
-        guard
             let digests = BlockDigests(
                 blockSize: subject.blockSize,
                 byteCount: subject.byteCount,
-                bytes: Array(content.prefix(digestBytes)),
-                fingerprints: fingerprints.isEmpty
-                    ? nil
-                    : (
-                        Array(fingerprints.prefix(Fingerprints.keyBytes)),
-                        Array(fingerprints.dropFirst(Fingerprints.keyBytes))
-                    )
+                bytes: Array(body.dropFirst(headByteCount + subjectBytes))
             )
         else { return nil }
         return PushedBlocks(subject, digests)

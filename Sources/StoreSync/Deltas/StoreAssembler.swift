@@ -130,7 +130,7 @@ struct StoreAssembler: Sendable {
 
     /// Checks that the file at `url` is the store that a manifest names.
     func check(_ manifest: StoreManifest, at url: URL) async throws {
-        let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
+        let (byteCount, root) = try await ContentRoot.of(fileAt: url, seal.pageHash, on: context.blockingExecutor)
         guard root == manifest[.store]?.contentRoot, byteCount == manifest[.store]?.size else {
             throw StoreSyncError.notAsUploaded(manifest.path(of: .store, in: hierarchy))
         }

@@ -76,7 +76,11 @@ extension WholeStoreDownloadOperation {
         }
         progress.add(Int(start))
         try await FileReceiver(url: url, context: context, start: start).receive(rest.counted(by: progress))
-        let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
+        let (byteCount, root) = try await ContentRoot.of(
+            fileAt: url,
+            document.application.seal.pageHash,
+            on: context.blockingExecutor
+        )
         guard root == expected.contentRoot, byteCount == expected.size else {
             // The kept bytes or the new ones are damaged. Only a whole download tells whether the upload is, too.
             return try await fetch(.store, from: plan.source, to: url, progress)

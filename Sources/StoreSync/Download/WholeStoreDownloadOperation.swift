@@ -51,8 +51,8 @@ public actor WholeStoreDownloadOperation: Operation {
     /// Downloads the store.
     public func main(_ context: OperationContext) async throws -> WholeStoreDownload {
         try await translatingErrors {
-            let store = try await context.blocking { [request, state] in
-                try LocalStore(request.url, steps: state.steps)
+            let store = try await context.blocking { [request, state, seal = document.application.seal] in
+                try LocalStore(request.url, pages: seal.pageHash, steps: state.steps)
             }
             let lock = try await context.blocking { [state] in
                 try state.lock(.store(store.path), .exclusive, by: context.name)
@@ -227,7 +227,11 @@ public actor WholeStoreDownloadOperation: Operation {
         } else {
             try await receiver.receive(content)
         }
-        let received = try await ContentRoot.of(fileAt: url, on: progress.context.blockingExecutor)
+        let received = try await ContentRoot.of(
+            fileAt: url,
+            document.application.seal.pageHash,
+            on: progress.context.blockingExecutor
+        )
         if let expected {
             guard received.root == expected.contentRoot, received.byteCount == expected.size else {
                 throw StoreSyncError.notAsUploaded(path)

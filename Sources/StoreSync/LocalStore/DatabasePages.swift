@@ -74,13 +74,15 @@ struct DatabasePages: Sendable {
     ///
     /// Blocks.
     ///
-    /// - Parameter db: A connection without a transaction.
+    /// - Parameters:
+    ///   - db: A connection without a transaction.
+    ///   - hash: How its pages are digested.
     /// - Returns: The digest; `nil` if the file can't be kept unchanged, so that a copy is needed.
     /// - Throws: `DatabaseError` and `CancellationError`.
-    static func contentRoot(of db: Database) throws -> ContentRoot? {
+    static func contentRoot(of db: Database, _ hash: PageHash) throws -> ContentRoot? {
         guard let pages = try hold(db) else { return nil }
         defer { try? db.rollback() }
-        var hasher = ContentRootHasher()
+        var hasher = ContentRootHasher(hash)
         while hasher.byteCount < pages.byteCount {
             try Task.checkCancellation()
             hasher.update(try pages.read(db, at: hasher.byteCount, upTo: ContentRoot.blockSize))

@@ -32,14 +32,14 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
         case ended(StoreSyncError)
     }
 
-    private let pages: DatabasePages
-    private let store: LocalStore
+    private let file: DatabasePages
+    let store: LocalStore
     private let destination: URL
     private let queue: DatabaseQueue
     private let fingerprint: LocalStore.Fingerprint?
     private var state = State.held
 
-    var byteCount: Int64 { pages.byteCount }
+    var byteCount: Int64 { file.byteCount }
 
     /// Holds a database.
     ///
@@ -58,14 +58,14 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
             configuration.allowsUnsafeTransactions = true
             configuration.busyMode = .immediateError
             let queue = try DatabaseQueue(path: store.path, configuration: configuration)
-            guard let pages = try queue.inDatabase(Self.hold) else {
+            guard let file = try queue.inDatabase(Self.hold) else {
                 try? queue.close()
                 return nil
             }
             self.queue = queue
             self.store = store
             self.destination = destination
-            self.pages = pages
+            self.file = file
             fingerprint = store.fingerprint
         } catch {
             return nil
@@ -89,7 +89,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
     }
 
     private func read(_ db: Database, at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        do { return try pages.read(db, at: offset, upTo: count) } catch { throw unreadable(error) }
+        do { return try file.read(db, at: offset, upTo: count) } catch { throw unreadable(error) }
     }
 
     private func logBytes(_ db: Database) throws -> Int64 {
@@ -141,7 +141,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
                 try file.write(contentsOf: piece)
                 offset += Int64(piece.count)
             }
-            return StoreSnapshot(url: destination, byteCount: byteCount, knownRoot: nil)
+            return StoreSnapshot(url: destination, byteCount: byteCount, store.pages, knownRoot: nil)
         } catch {
             try? FileManager.default.removeItem(at: destination)
             throw error

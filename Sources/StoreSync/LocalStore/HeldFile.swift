@@ -1,8 +1,6 @@
 import ContentDigests
 import FileSupport
 import Foundation
-import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// A file that isn't a database, read in place.
@@ -21,7 +19,7 @@ final class HeldFile: HeldStore {
     }
 
     let byteCount: Int64
-    private let store: LocalStore
+    let store: LocalStore
     private let destination: URL
     private let fingerprint: LocalStore.Fingerprint
     private let state = Locked(State.held)
@@ -82,8 +80,7 @@ final class HeldFile: HeldStore {
     private func isStill(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws -> Bool {
         try store.steps.reached("store read")
         guard store.fingerprint == fingerprint else { return false }
-        let content = try await RemoteContent.file(at: store.url, executor: executor)
-        let found = try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
+        let found = try await ContentRoot.of(fileAt: store.url, store.pages, on: executor).root
         try StoreSnapshot.refuseSideFiles(of: store)
         return found == root && store.fingerprint == fingerprint
     }

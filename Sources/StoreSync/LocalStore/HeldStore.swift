@@ -5,6 +5,9 @@ import ContentDigests
 /// How a state lasts while others write depends on the kind of store. None lasts for long: the state is copied after
 /// ``maximumDuration``, and reads continue from the copy.
 protocol HeldStore: AnyObject, Sendable {
+    /// The store.
+    var store: LocalStore { get }
+
     /// The state's size in bytes.
     var byteCount: Int64 { get }
 

@@ -1,3 +1,4 @@
+import ContentDigests
 import DatabaseSupport
 import FileSupport
 import Foundation
@@ -10,6 +11,9 @@ import GRDB
 struct LocalStore: Sendable {
     /// Where the file is, with symbolic links followed.
     let url: URL
+
+    /// How pages of its content are digested.
+    let pages: PageHash
 
     /// Observes the steps in which the store is read or replaced.
     let steps: StepObserver
@@ -24,7 +28,8 @@ struct LocalStore: Sendable {
     ///
     /// - Throws: ``StoreSyncError`` if the directory doesn't exist, the name is too long, or the path exists and isn't
     ///   a file.
-    init(_ url: URL, steps: StepObserver = .none) throws {
+    init(_ url: URL, pages: PageHash = .plain, steps: StepObserver = .none) throws {
+        self.pages = pages
         self.steps = steps
         guard !url.lastPathComponent.isEmpty, url.path != "/" else {
             throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")

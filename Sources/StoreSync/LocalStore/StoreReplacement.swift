@@ -101,7 +101,8 @@ struct StoreReplacement {
     /// Compares the store with the expectation; no other connection can change it while `db` reads it.
     func check(_ db: Database) throws {
         guard case .unchanged(let acceptable) = expectation else { return }
-        guard acceptable.contains(try DatabasePages.contentRoot(of: db) ?? copiedRoot(db)) else { throw localChanges }
+        let root = try DatabasePages.contentRoot(of: db, store.pages) ?? copiedRoot(db)
+        guard acceptable.contains(root) else { throw localChanges }
     }
 
     private func copiedRoot(_ db: Database) throws -> ContentRoot {

@@ -31,7 +31,7 @@ extension StoreSnapshot {
                     try LocalFile.writing(path) { () throws(Errno) in try target.write(block) }
                 }
             }
-            return StoreSnapshot(url: destination, byteCount: byteCount, knownRoot: root)
+            return StoreSnapshot(url: destination, byteCount: byteCount, store.pages, knownRoot: root)
         } catch {
             try? FileManager.default.removeItem(at: destination)
             throw error
@@ -83,7 +83,7 @@ extension StoreSnapshot {
     ) throws -> (byteCount: Int64, root: ContentRoot) {
         let source = try reading(store) { try FileHandle(forReadingFrom: url) }
         defer { try? source.close() }
-        var hasher = ContentRootHasher()
+        var hasher = ContentRootHasher(store.pages)
         while true {
             try Task.checkCancellation()
             let block = try reading(store) { try source.readBlock(of: ContentRoot.blockSize) }

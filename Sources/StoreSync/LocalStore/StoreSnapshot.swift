@@ -10,6 +10,8 @@ struct StoreSnapshot: Sendable {
     let url: URL
     /// Its size in bytes.
     let byteCount: Int64
+    /// How its pages are digested.
+    let pages: PageHash
     /// Its digest, if it was computed while copying.
     let knownRoot: ContentRoot?
 
@@ -17,7 +19,7 @@ struct StoreSnapshot: Sendable {
     ///
     /// Two snapshots of equal content have the same digest, on any device and with any version of SQLite. Blocks.
     var contentRoot: ContentRoot {
-        get throws { try knownRoot ?? StoreSnapshot.reading(url) { try ContentRoot.ofFile(at: url).root } }
+        get throws { try knownRoot ?? StoreSnapshot.reading(url) { try ContentRoot.ofFile(at: url, pages).root } }
     }
 
     /// Copies a store, which may be open and written to meanwhile.
@@ -90,14 +92,15 @@ struct StoreSnapshot: Sendable {
     }
 
     /// Creates a snapshot whose copy is an existing file.
-    init(at url: URL) throws {
+    init(at url: URL, _ pages: PageHash) throws {
         let size = try Self.reading(url) { try url.resourceValues(forKeys: [.fileSizeKey]).fileSize }
         guard let size else { preconditionFailure("every file has a size") }
-        self.init(url: url, byteCount: Int64(size), knownRoot: nil)
+        self.init(url: url, byteCount: Int64(size), pages, knownRoot: nil)
     }
 
-    init(url: URL, byteCount: Int64, knownRoot: ContentRoot?) {
+    init(url: URL, byteCount: Int64, _ pages: PageHash, knownRoot: ContentRoot?) {
         self.url = url
+        self.pages = pages
         self.byteCount = byteCount
         self.knownRoot = knownRoot
     }
@@ -153,7 +156,7 @@ struct StoreSnapshot: Sendable {
                 }
             }
             try SQLiteHeader.normalize(destination)
-            return try StoreSnapshot(at: destination)
+            return try StoreSnapshot(at: destination, store.pages)
         } catch {
             try? FileManager.default.removeItem(at: destination)
             throw error is DatabaseError ? StoreSyncError(database: error, at: store.path).orCancellation : error

@@ -66,25 +66,30 @@ enum TakenStore: Sendable {
         }
     }
 
+    /// How its pages are digested.
+    private var pages: PageHash {
+        switch self {
+        case .held(let held): held.store.pages
+        case .copied(let snapshot): snapshot.pages
+        }
+    }
+
     /// Its digest, which may require reading the store.
     func contentRoot(on executor: (any TaskExecutor)?) async throws -> ContentRoot {
         if case .copied(let snapshot) = self, let root = snapshot.knownRoot { return root }
         let content = try await content(on: executor)
-        return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
+        return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, pages, on: $0) }.root
     }
 
     /// Reads the store for its digest and, if requested, the digests of its blocks.
-    ///
-    /// This is fastest if little has changed since the state that `former` describes.
     func digests(
         withBlocks: Bool,
-        since former: BlockDigests?,
         on executor: (any TaskExecutor)?
     ) async throws -> FileDigests {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
         let content = try await content(on: executor)
         return try await SealingWorkers.withWorkers { workers in
-            try await FileDigests.of(content, blockSize: blockSize, since: former, on: workers)
+            try await FileDigests.of(content, blockSize: blockSize, pages, on: workers)
         }
     }
 

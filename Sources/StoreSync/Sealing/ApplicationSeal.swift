@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -52,6 +53,8 @@ struct ApplicationSeal: Sendable, Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(application) }
 
     var isEncrypted: Bool { key != nil }
+    /// How pages of stores are digested.
+    var pageHash: PageHash { key?.pageHash ?? .plain }
 
     /// Seals a small file if the application is encrypted.
     func seal(_ bytes: [UInt8], as role: Role) -> [UInt8] {

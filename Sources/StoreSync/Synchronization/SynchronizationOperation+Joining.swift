@@ -208,8 +208,8 @@ extension SynchronizationOperation {
         }
         guard let baseline else { preconditionFailure("a device begins with a baseline") }
         let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
-        let isBaseline = try await context.blocking { [state, key, request] in
-            let store = try LocalStore(request.url)
+        let isBaseline = try await context.blocking { [state, key, request, document] in
+            let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
             let (snapshot, record) = (
                 try StoreSnapshot.take(of: store, at: copy), try state.locate(store, document: key)
             )
@@ -228,8 +228,8 @@ extension SynchronizationOperation {
     private func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
         guard let record = try await record(context), record.pending != nil else { return try await record(context) }
         let copy = try await context.temporaryDirectory().appending(path: "pending.sqlite")
-        return try await context.blocking { [state, key, request] in
-            let store = try LocalStore(request.url)
+        return try await context.blocking { [state, key, request, document] in
+            let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
             let root = try StoreSnapshot.take(of: store, at: copy).contentRoot
             try FileManager.default.removeItem(at: copy)
             let settled = try state.settlePull(of: record, contentRoot: root)

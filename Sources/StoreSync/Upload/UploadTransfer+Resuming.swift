@@ -52,6 +52,7 @@ extension UploadTransfer {
             Array(chunks.prefix(whole)),
             in: sent.content(on: executor),
             blockSize: sealing.blockSize,
+            sealing.key.pageHash,
             on: workers
         )
         let subject = plan.transferSubject(in: document, salt: sealing.salt)

@@ -64,8 +64,7 @@ extension WholeStoreUploadOperation {
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty || !seal.isEncrypted else {
             return (new, nil)
         }
-        let (former, executor) = (target.base?.blocks.digests, context.blockingExecutor)
-        let digests = try await taken.digests(withBlocks: seal.isEncrypted, since: former, on: executor)
+        let digests = try await taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
         let root = digests.root
         let copied = records.first { record in
             // A copy of a store that has to be replaced is a new store.

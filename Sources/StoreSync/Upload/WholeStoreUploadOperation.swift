@@ -55,7 +55,9 @@ public actor WholeStoreUploadOperation: Operation {
                     "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
                 )
             }
-            let store = try await context.blocking { [request] in try LocalStore(request.url) }
+            let store = try await context.blocking { [request, seal] in
+                try LocalStore(request.url, pages: seal.pageHash)
+            }
             let locks = try await context.blocking { [state, key] in
                 [
                     try state.lock(.document(key), .exclusive, by: context.name),
@@ -187,16 +189,16 @@ public actor WholeStoreUploadOperation: Operation {
         return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
             let taken =
-                try baseline.map { .copied(try StoreSnapshot(at: $0.store)) }
+                try baseline.map { .copied(try StoreSnapshot(at: $0.store, store.pages)) }
                 ?? TakenStore.take(store, holding: holding, copyingTo: copy)
             var sets: [WholeStoreFile: StoreSnapshot] = [:]
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
                 if let baseline, file == .appliedSyncChangeSets {
-                    sets[file] = try StoreSnapshot(at: baseline.checkpoint)
+                    sets[file] = try StoreSnapshot(at: baseline.checkpoint, store.pages)
                 } else {
                     try applied.copyOrCreate(file, at: copy)
-                    sets[file] = try StoreSnapshot(at: copy)
+                    sets[file] = try StoreSnapshot(at: copy, store.pages)
                 }
             }
             return UploadContent(store: store, taken: taken, appliedSets: sets)

@@ -252,14 +252,15 @@ extension VerificationOperation {
         salt: [UInt8]?,
         _ progress: TransferProgress
     ) async throws -> (root: ContentRoot, byteCount: Int64, sealedBytes: Int64) {
+        let pages = seal.pageHash
         guard let key = seal.key else {
             let digest = try await digest(of: content, progress)
             return (digest.root, digest.byteCount, digest.byteCount)
         }
         let opening = FileOpening(context: seal.context(role), salt: salt)
-        var root = ContentRootHasher().finalize()
+        var root = ContentRootHasher(pages).finalize()
         let summary = try await key.pass(over: content.counted(by: progress), opening) { opened in
-            root = try await SealingWorkers.withWorkers { try await ContentRoot.of(opened, on: $0) }.root
+            root = try await SealingWorkers.withWorkers { try await ContentRoot.of(opened, pages, on: $0) }.root
         }
         return (root, summary.plainBytes, summary.sealedBytes)
     }

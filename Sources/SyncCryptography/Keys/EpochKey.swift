@@ -1,3 +1,4 @@
+package import ContentDigests
 public import Foundation
 
 /// A master key and its application's epoch, which seal and open files.
@@ -21,6 +22,11 @@ public struct EpochKey: Sendable, Equatable {
         self.master = master
         self.epoch = epoch
         self.formerEpochs = formerEpochs.subtracting([epoch])
+    }
+
+    /// How pages of the application's files are digested.
+    package var pageHash: PageHash {
+        master.derivedKey(for: "content").withBytes { PageHash(key: $0) }
     }
 
     /// Refuses a file of another epoch.

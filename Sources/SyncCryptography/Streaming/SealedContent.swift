@@ -23,17 +23,20 @@ where Source.Element == [UInt8] {
 
     private let source: Source
     private let codec: ChunkCodec
+    private let pages: PageHash
     private let workers: SealingWorkers
     private let onEnd: (@Sendable (ContentSummary) -> Void)?
 
     fileprivate init(
         _ source: Source,
         _ codec: ChunkCodec,
+        _ pages: PageHash,
         _ workers: SealingWorkers,
         _ onEnd: (@Sendable (ContentSummary) -> Void)?
     ) {
         self.source = source
         self.codec = codec
+        self.pages = pages
         self.workers = workers
         self.onEnd = onEnd
     }
@@ -69,7 +72,7 @@ where Source.Element == [UInt8] {
             plaintext = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
             tally = content.prefix?.tally ?? ContentTally()
-            digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize)
+            digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize, content.pages)
             index = UInt64(content.prefix?.count ?? 0)
             hasBegun = index > 0
             effort = CompressionEffort(content.codec.compression)
@@ -116,9 +119,9 @@ where Source.Element == [UInt8] {
             ahead = following
             hasLast = following.isEmpty
             window.append(
-                content.workers.submit { [index, hasLast, level = effort.level, pages = digester.pages] workspace in
+                content.workers.submit { [index, hasLast, level = effort.level, pages = content.pages] workspace in
                     Sealed(
-                        digests: ChunkDigests(of: chunk, at: Int(index), chunkSize: size, by: pages),
+                        digests: ChunkDigests(of: chunk, chunkSize: size, by: pages),
                         record: codec.seal(chunk[...], index: index, isLast: hasLast, level: level, in: workspace)
                     )
                 }
@@ -145,7 +148,7 @@ extension EpochKey {
         on workers: SealingWorkers,
         onEnd: (@Sendable (ContentSummary) -> Void)? = nil
     ) -> SealedContent<Source> where Source.Element == [UInt8] {
-        SealedContent(source, ChunkCodec(sealing: context, with: self, options: options), workers, onEnd)
+        SealedContent(source, ChunkCodec(sealing: context, with: self, options: options), pageHash, workers, onEnd)
     }
 
     /// Returns a random salt, for a caller that has to know a file's salt before it seals the file.

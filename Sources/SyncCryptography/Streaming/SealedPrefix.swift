@@ -25,6 +25,7 @@ package struct SealedPrefix: Sendable {
     ///   - noted: The noted chunks.
     ///   - source: The file's content, or its beginning.
     ///   - blockSize: As in ``SealedContent/blockSize``.
+    ///   - pages: How its pages are digested.
     ///   - workers: The workers that digest.
     /// - Returns: The chunks before the first that differs; `nil` if the first chunk differs.
     /// - Throws: What the source throws, or `CancellationError`.
@@ -32,25 +33,21 @@ package struct SealedPrefix: Sendable {
         _ noted: [NotedChunk],
         in source: Source,
         blockSize: Int? = nil,
+        _ pages: PageHash,
         on workers: SealingWorkers
     ) async throws -> SealedPrefix? where Source.Element == [UInt8] {
         let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
         let window = ChunkWindow<ChunkDigests>(workers)
-        var digester = FileDigester(blockSize: blockSize)
+        var digester = FileDigester(blockSize: blockSize, pages)
         var tally = ContentTally()
         tally.add(sealedBytes: startBytes)
-        let pages = digester.pages
         var (submitted, count) = (0, 0)
         while count < noted.count {
             while !window.isFull, submitted < noted.count {
                 let block = try await content.take(size)
                 guard block.count == size else { break }
-                window.append(
-                    workers.submit { [submitted] _ in
-                        ChunkDigests(of: block, at: submitted, chunkSize: size, by: pages)
-                    }
-                )
+                window.append(workers.submit { _ in ChunkDigests(of: block, chunkSize: size, by: pages) })
                 submitted += 1
             }
             let chunk = noted[count]

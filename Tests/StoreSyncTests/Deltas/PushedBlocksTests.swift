@@ -19,7 +19,12 @@ struct PushedBlocksTests {
     private func blocks(_ count: Int = 30_000) async throws -> PushedBlocks {
         let content = RemoteContent((0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) })
         let summary = try await SealingWorkers.withWorkers {
-            try await FileDigests.of(content, blockSize: 4096, on: $0)
+            try await FileDigests.of(
+                content,
+                blockSize: 4096,
+                EpochKey(master: MasterKey(), epoch: UUID()).pageHash,
+                on: $0
+            )
         }
         let digests = try #require(summary.blocks)
         return PushedBlocks(

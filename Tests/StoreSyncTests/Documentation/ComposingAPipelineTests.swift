@@ -204,7 +204,8 @@ struct ComposingAPipelineTests {
         #expect(upload.generation == 1)
         #expect(upload.isEncrypted)
         #expect(upload.bytes == Int64("one\ntwo\n".utf8.count))
-        #expect(waits.withLock { $0.count } == 2)
+        // The third wait limits how long the file is read in place.
+        #expect(waits.withLock { $0.filter { $0 != .seconds(30) }.count } == 2)
     }
 
     @Test("the example of progress ends with the upload")

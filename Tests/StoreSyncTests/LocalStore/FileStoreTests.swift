@@ -29,7 +29,7 @@ struct FileStoreTests {
         let snapshot = try take()
         #expect(snapshot.byteCount == Int64(byteCount))
         #expect(try Data(contentsOf: snapshot.url) == content)
-        #expect(try snapshot.contentRoot == ContentRoot.ofFile(at: store.url).root)
+        #expect(try snapshot.contentRoot == ContentRoot.ofFile(at: store.url, .plain).root)
         let attributes = try FileManager.default.attributesOfItem(atPath: snapshot.url.path)
         #expect(attributes[.posixPermissions] as? Int == 0o600)
         let error = #expect(throws: StoreSyncError.self) { _ = try take() }
@@ -109,7 +109,7 @@ struct FileStoreTests {
         if isInMemory { #expect(local.fingerprint == before) }
         #expect(try store.names().isEmpty)
         let root = try await reading.read(local, store.file("copy"))
-        #expect(try root == ContentRoot.ofFile(at: url).root)
+        #expect(try root == ContentRoot.ofFile(at: url, .plain).root)
     }
 
     @Test("is refused if a log appears next to it meanwhile")
