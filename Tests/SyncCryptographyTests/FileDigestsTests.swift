@@ -26,7 +26,7 @@ struct FileDigestsTests {
         #expect(found.root == hasher.finalize() && found.byteCount == Int64(bytes.count))
     }
 
-    @Test("the key of the pages' digests is the one that the format says, and each application has its own")
+    @Test("the key of the pages' digests is derived as the format says, and each application has its own")
     func key() throws {
         let master = try MasterKey(SecretBytes(copying: [UInt8](0..<32)))
         let expected = try #require(
