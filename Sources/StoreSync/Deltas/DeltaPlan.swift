@@ -48,7 +48,7 @@ struct DeltaPlan: Sendable {
     func write(from content: UploadContent, _ context: OperationContext) async throws -> DeltaFile {
         guard let root = content.contentRoot else { preconditionFailure("a delta is planned with the store's digests") }
         let (store, pages) = (content.taken, content.store.pages)
-        let url = try await context.temporaryDirectory().appending(path: DocumentHierarchy.deltaName)
+        let url = content.directory.appending(path: DocumentHierarchy.deltaName)
         try await context.blocking {
             try LocalFile.create(url.path)
             let file = try PatchedFile(at: url, byteCount: 0)

@@ -58,7 +58,7 @@ extension WholeStoreDownloadOperation {
                 return LocalState(content: content, expectation: .unchanged(acceptable: [root]))
             }
             let base = try await base(of: root, record, plan.choice, context)
-            guard let base else { throw localChanges(store, isKnown: record != nil) }
+            guard let base else { throw localChanges(store, record) }
             try await refuseLoss(of: base, plan)
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
             return LocalState(content: content, expectation: .unchanged(acceptable: acceptable))
@@ -131,7 +131,9 @@ extension WholeStoreDownloadOperation {
         copyingTo copy: URL,
         _ context: OperationContext
     ) async throws -> LocalContent {
-        let taken = try await context.blocking { try TakenStore.take(plan.store, holding: true, copyingTo: copy) }
+        let taken = try await context.blocking {
+            try TakenStore.take(plan.store, holding: true, digestsWhatIsRead: true, copyingTo: copy)
+        }
         do {
             let executor = context.blockingExecutor
             let root = try await taken.limitingHold(by: context.clock, on: executor) {
@@ -148,10 +150,19 @@ extension WholeStoreDownloadOperation {
         }
     }
 
-    private func localChanges(_ store: LocalStore, isKnown: Bool) -> StoreSyncError {
-        StoreSyncError(
+    private func localChanges(_ store: LocalStore, _ record: StoreRecord?) -> StoreSyncError {
+        if record?.mustReplace == true {
+            return StoreSyncError(
+                .localChanges,
+                """
+                \(store.path) was synchronized before the application was created again, so this device can't tell whether it \
+                was changed since. Copy it to another place if it may have been, then pull with --overwrite.
+                """
+            )
+        }
+        return StoreSyncError(
             .localChanges,
-            isKnown
+            record != nil
                 ? "\(store.path) was changed since it was last pushed or pulled. Push it first, or pull with --overwrite to lose these changes."
                 : "\(store.path) was never synchronized with this document and would be lost. Push it, move it away, or pull with --overwrite."
         )

@@ -5,9 +5,9 @@ import ThreadSupport
 
 /// A file that isn't a database, read in place.
 ///
-/// Nothing keeps other programs from writing to it, so what was read counts only if the file, read once more, has the same
-/// digest: then it held that state in between. The same check protects a ``StoreSnapshot`` of a file; so reading in place
-/// saves the copy, and nothing else.
+/// Nothing keeps other programs from writing to it, so what was read counts only if the file, read once more, has the digest of what
+/// was read: then it held that state in between. The same check protects a ``StoreSnapshot`` of a file; so reading in place
+/// saves the copy, and nothing else. If the file is read several times, each reading must be digested.
 final class HeldFile: HeldStore {
     private enum State {
         /// The file is read in place.
@@ -20,6 +20,7 @@ final class HeldFile: HeldStore {
 
     let byteCount: Int64
     let store: LocalStore
+    private let file: OpenFile
     private let destination: URL
     private let fingerprint: LocalStore.Fingerprint
     private let state = Locked(State.held)
@@ -31,9 +32,11 @@ final class HeldFile: HeldStore {
     ///   - destination: Where a copy is created if one is needed.
     init?(_ store: LocalStore, copyingTo destination: URL) {
         guard !SQLiteHeader.isAtStart(of: store.url), store.sideFiles.isEmpty, let fingerprint = store.fingerprint,
-            let byteCount = try? store.exists ? store.byteCount : nil
+            let byteCount = try? store.exists ? store.byteCount : nil,
+            let file = try? OpenFile(path: store.path, O_RDONLY)
         else { return nil }
-        (self.store, self.destination, self.fingerprint, self.byteCount) = (store, destination, fingerprint, byteCount)
+        (self.store, self.file, self.destination) = (store, file, destination)
+        (self.fingerprint, self.byteCount) = (fingerprint, byteCount)
     }
 
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
@@ -47,7 +50,7 @@ final class HeldFile: HeldStore {
     }
 
     private func readInPlace(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        let bytes = try StoreSnapshot.reading(store) { try StoreSnapshot.read(store.url, at: offset, upTo: count) }
+        let bytes = try StoreSnapshot.reading(store) { try file.read(at: offset, upTo: count) }
         // Not needed for what counts in the end, but it saves sending the rest of the file in vain.
         guard store.fingerprint == fingerprint else { throw StoreSnapshot.writtenWhileRead(store) }
         return bytes
@@ -57,6 +60,8 @@ final class HeldFile: HeldStore {
         try state.withLock { state in
             guard case .held = state else { return }
             do {
+                // Another state would be sent in vain.
+                guard store.fingerprint == fingerprint else { throw StoreSnapshot.writtenWhileRead(store) }
                 state = .copied(try StoreSnapshot.copyFile(store, to: destination))
             } catch let error as CancellationError {
                 throw error

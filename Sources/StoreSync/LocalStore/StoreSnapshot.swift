@@ -115,10 +115,6 @@ struct StoreSnapshot: Sendable {
     /// - Returns: The bytes; fewer than `count` only at the end.
     /// - Throws: An error of Foundation.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        try Self.read(url, at: offset, upTo: count)
-    }
-
-    static func read(_ url: URL, at offset: Int64, upTo count: Int) throws -> [UInt8] {
         let handle = try FileHandle(forReadingFrom: url)
         defer { try? handle.close() }
         try handle.seek(toOffset: UInt64(offset))

@@ -18,13 +18,19 @@ enum TakenStore: Sendable {
     /// - Parameters:
     ///   - store: The store.
     ///   - holding: Whether it may be read in place, as ``HeldStore`` says; otherwise it's copied at once.
+    ///   - digestsWhatIsRead: Whether all that is read is digested while it's used: a file that isn't a database is only read in
+    ///     place if so.
     ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:)`` throws.
-    static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
-        if holding, let held: any HeldStore = HeldDatabase(store, copyingTo: copy) ?? HeldFile(store, copyingTo: copy) {
-            return .held(held)
-        }
+    static func take(
+        _ store: LocalStore,
+        holding: Bool,
+        digestsWhatIsRead: Bool,
+        copyingTo copy: URL
+    ) throws -> TakenStore {
+        if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
+        if holding, digestsWhatIsRead, let held = HeldFile(store, copyingTo: copy) { return .held(held) }
         return .copied(try StoreSnapshot.take(of: store, at: copy))
     }
 
@@ -129,6 +135,16 @@ enum TakenStore: Sendable {
         }
     }
 
+    /// Checks that all that was read so far is one state, and goes on.
+    ///
+    /// - Parameters:
+    ///   - root: The digest of what was read.
+    ///   - executor: The executor for what blocks.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
+    func check(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
+        if case .held(let store) = self { try await store.check(root, on: executor) }
+    }
+
     /// Ends the reading: releases the store, or removes the copy.
     ///
     /// - Parameters:
@@ -136,7 +152,7 @@ enum TakenStore: Sendable {
     ///   - executor: The executor for what blocks.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
     func release(having root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
-        if case .held(let store) = self { try await store.check(root, on: executor) }
+        try await check(root, on: executor)
         await discard(on: executor)
     }
 

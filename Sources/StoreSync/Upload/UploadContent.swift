@@ -1,4 +1,5 @@
 import ContentDigests
+import Foundation
 import RemoteStorage
 import SyncCryptography
 
@@ -8,7 +9,9 @@ struct UploadContent: Sendable {
     let store: LocalStore
     /// Its state at one moment.
     let taken: TakenStore
-    /// Copies of the applied sets, in the temporary directory.
+    /// The directory for temporary files of this attempt.
+    let directory: URL
+    /// Copies of the applied sets, in that directory.
     let appliedSets: [WholeStoreFile: StoreSnapshot]
     /// The store's digests, if they are known before the transfer.
     var digests: FileDigests?

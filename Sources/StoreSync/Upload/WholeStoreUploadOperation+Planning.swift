@@ -71,6 +71,8 @@ extension WholeStoreUploadOperation {
             record.contentRoot == root.description && !record.mustReplace
                 && record.integrityKey == document.integrityKey
         }
+        // What this device remembers is settled by what the store is, not by a mixture of two states.
+        if own?.pending != nil { try await taken.check(root, on: context.blockingExecutor) }
         let settled = try await context.blocking { [state] in
             try own.map { try state.settlePull(of: $0, contentRoot: root) }
         }

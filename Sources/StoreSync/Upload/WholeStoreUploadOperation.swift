@@ -55,8 +55,8 @@ public actor WholeStoreUploadOperation: Operation {
                     "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
                 )
             }
-            let store = try await context.blocking { [request, seal] in
-                try LocalStore(request.url, pages: seal.pageHash)
+            let store = try await context.blocking { [request, seal, state] in
+                try LocalStore(request.url, pages: seal.pageHash, steps: state.steps)
             }
             let locks = try await context.blocking { [state, key] in
                 [
@@ -73,7 +73,9 @@ public actor WholeStoreUploadOperation: Operation {
             do {
                 return try await upload(store, holding: true, to: target, context)
             } catch let error as StoreSyncError where error.code == .storeChanged && request.baseline == nil {
-                // A program wrote to the store while it was read in place. Copying it takes less time.
+                // A program wrote to the store while it was read in place. Copying it takes less time. What this attempt has
+                // sent is listed too, so that it's removed in the end.
+                let target = try await self.target(for: store, context)
                 return try await upload(store, holding: false, to: target, context)
             }
         }
@@ -186,11 +188,17 @@ public actor WholeStoreUploadOperation: Operation {
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
-        return try await context.blocking { [baseline = request.baseline] in
+        return try await context.blocking { [baseline = request.baseline, seal] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
             let taken =
                 try baseline.map { .copied(try StoreSnapshot(at: $0.store, store.pages)) }
-                ?? TakenStore.take(store, holding: holding, copyingTo: copy)
+                ?? TakenStore.take(
+                    store,
+                    holding: holding,
+                    // What isn't sealed is sent as it's read.
+                    digestsWhatIsRead: seal.isEncrypted,
+                    copyingTo: copy
+                )
             var sets: [WholeStoreFile: StoreSnapshot] = [:]
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
@@ -201,7 +209,7 @@ public actor WholeStoreUploadOperation: Operation {
                     sets[file] = try StoreSnapshot(at: copy, store.pages)
                 }
             }
-            return UploadContent(store: store, taken: taken, appliedSets: sets)
+            return UploadContent(store: store, taken: taken, directory: directory, appliedSets: sets)
         }
     }
 

@@ -205,7 +205,7 @@ struct ComposingAPipelineTests {
         #expect(upload.isEncrypted)
         #expect(upload.bytes == Int64("one\ntwo\n".utf8.count))
         // The third wait limits how long the file is read in place.
-        #expect(waits.withLock { $0.filter { $0 != .seconds(30) }.count } == 2)
+        #expect(waits.withLock { $0.filter { $0 < .seconds(20) }.count } == 2)
     }
 
     @Test("the example of progress ends with the upload")

@@ -191,9 +191,8 @@ struct AppWritesTests {
     }
 
     @Test(
-        "needs no copy of a store in WAL mode, or of another file, that is sent to a distant storage within half a minute",
-        arguments: [nil, "correct horse"],
-        [true, false]
+        "needs no copy of a store in WAL mode, or of another file that is sealed, if it's sent within half a minute",
+        arguments: [(nil, true), ("correct horse", true), ("correct horse", false)]
     )
     func copiesNothing(password: String?, isDatabase: Bool) async throws {
         let fixture = try Fixture(password: password)
@@ -219,11 +218,11 @@ struct AppWritesTests {
     }
 
     @Test(
-        "may save a file again and again while it's sent: it's sent once more, from a copy",
-        arguments: [nil, "correct horse"]
+        "may save a file while it's sent sealed: it's sent once more, from a copy, and nothing else stays on the storage",
+        arguments: [false, true]
     )
-    func savedFile(password: String?) async throws {
-        let fixture = try Fixture(password: password)
+    func savedFile(isStalled: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
         try await Simulation.run(seed: 1) { simulation in
             let (attempts, store) = (Locked(0), Locked<URL?>(nil))
             let backend = SlowBackend { piece in
@@ -232,7 +231,10 @@ struct AppWritesTests {
                     return attempts
                 }
                 guard let store = store.withLock({ $0 }) else { return }
+                // Another length, again and again; or once, and then nothing is read until the state has to be copied.
+                guard !isStalled || (attempt, piece) == (1, 0) else { return }
                 try ChunkedStore(url: store).make(chunks: 3, version: attempt * 100 + piece)
+                if isStalled { try await simulation.clock.sleep(for: .seconds(31)) }
             }
             let device = try fixture.device("a", backend: backend, simulation: simulation)
             store.withLock { $0 = device.store }
@@ -244,7 +246,44 @@ struct AppWritesTests {
             let reader = try fixture.device("reader", backend: backend, simulation: simulation)
             _ = try await reader.pull().value
             let pulled = try Data(contentsOf: reader.store)
-            #expect(pulled.count == 3 * ChunkedStore.chunk && pulled != last, "what the file was when it was copied")
+            #expect(pulled.count == 3 * ChunkedStore.chunk)
+            #expect((pulled == last) == isStalled, "what the file was when it was copied")
+            #expect(try await Self.uploads(of: fixture, on: backend) == 1)
         }
+    }
+
+    /// How many folders of uploads are on the storage.
+    private static func uploads(of fixture: Fixture, on backend: any RemoteBackend) async throws -> Int {
+        let stores = ApplicationHierarchy(fixture.application).document(fixture.document).wholeStores
+        var count = 0
+        for client in try await backend.list(stores) ?? [] where client.kind == .directory {
+            let folders = try await backend.list(stores.appending(client.name)) ?? []
+            count += folders.count { $0.kind == .directory }
+        }
+        return count
+    }
+
+    @Test("may save a file while a delta to it is made: the next attempt makes another delta")
+    func savedFileOfDelta() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let saves = Locked<URL?>(nil)
+        let device = try fixture.device("a") { step in
+            guard step == "store read" else { return }
+            // When the file was read for the delta, before it's compared.
+            let store = saves.withLock { url in
+                defer { url = nil }
+                return url
+            }
+            if let store { try ChunkedStore(url: store).edit(chunk: 2, version: 7) }
+        }
+        try ChunkedStore(url: device.store).make(chunks: 40, version: 0)
+        _ = try await device.push().value
+        try ChunkedStore(url: device.store).edit(chunk: 1, version: 1)
+        saves.withLock { $0 = device.store }
+        let upload = try await device.push().value
+        #expect(saves.withLock { $0 } == nil && upload.storedBytes < upload.bytes / 2, "a delta")
+        let reader = try fixture.device("reader")
+        _ = try await reader.pull().value
+        #expect(try Data(contentsOf: reader.store) == Data(contentsOf: device.store))
     }
 }
