@@ -5,7 +5,7 @@ import StoreChanges
 ///
 ///     records begin STORE REPLICA CLIENT                  takes the store as the first baseline
 ///     records check STORE REPLICA CLIENT                  prints which tables synchronize, and why others don't
-///     records capture STORE REPLICA CLIENT SET            writes the captured set to the file SET
+///     records capture STORE REPLICA CLIENT SET            writes the captured sets to the files SET, SET.1 and so on
 ///     records synchronize STORE REPLICA CLIENT SET…       integrates the sets, and writes the store
 @main
 struct Records {
@@ -26,9 +26,11 @@ struct Records {
             try store.begin()
             report(start, "begun", 0)
         case "capture":
-            let set = try store.recordChanges()
-            if let set, values.count > 4 { try Data(set.encoded).write(to: URL(filePath: values[4])) }
-            report(start, "captured", set?.changes.count ?? 0)
+            let sets = try store.recordChanges()
+            for (number, set) in sets.enumerated() where values.count > 4 {
+                try Data(set.encoded).write(to: URL(filePath: values[4] + (number == 0 ? "" : ".\(number)")))
+            }
+            report(start, "captured", sets.reduce(0) { $0 + $1.changes.count })
         case "synchronize":
             let sets = try values[4...].map { try SyncChangeSet(decoding: Array(Data(contentsOf: URL(filePath: $0)))) }
             let outcome = try store.synchronize(with: sets)

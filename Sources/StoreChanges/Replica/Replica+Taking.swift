@@ -9,14 +9,14 @@ extension Replica {
     ///   - side: What counts.
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
-    /// - Returns: The set of what is new in the store; `nil` if nothing is.
+    /// - Returns: The sets of what is new in the store; none if nothing is.
     /// - Throws: `DatabaseError`, ``MissingSets`` and ``StoreChangesError``.
     func capture(
         _ store: Database,
         taking side: TakenSide,
         at time: UInt64,
         allowsDeletions: Bool
-    ) throws -> SyncChangeSet? {
+    ) throws -> [SyncChangeSet] {
         let connection = SQLConnection(store)
         try keepStoreSeen()
         // What the former store lacked says nothing about this one.
@@ -39,12 +39,12 @@ extension Replica {
             for change in differences { try logGivenUp(change, at: time) }
         }
         let isMigration = try endsMigration()
-        guard !changes.isEmpty else { return nil }
+        guard !changes.isEmpty else { return [] }
         // The user has decided knowing both.
         var header = try nextHeader(seen: try log.integrated(), at: time)
         header.isMigration = isMigration
         try log.judgement().refuseMissingSets(header)
-        return try add(SyncChangeSet(header, changes))
+        return try add(header, changes)
     }
 
     /// Whether a change deletes a row that another device has inserted, which the store may never have had.

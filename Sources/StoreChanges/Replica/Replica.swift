@@ -10,6 +10,8 @@ package final class Replica {
     /// Whether edits are captured although their set can't count: so while the replica is rebuilt, after which a new client
     /// captures them again.
     var capturesVoidSets = false
+    /// How many changes a captured set has at most, unless constraints need more of them in one set.
+    var maximumChanges = 10_000
 
     /// Opens a replica, or creates one in an empty database.
     ///
@@ -50,38 +52,38 @@ package final class Replica {
         try memory.write(try memory.read(store))
     }
 
-    /// Captures what the user changed in the store, as a set of this device, and integrates it.
+    /// Captures what the user changed in the store, as sets of this device, and integrates them.
     ///
     /// - Parameters:
     ///   - store: The store, in a read transaction.
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - pages: The store's pages in the same transaction; `nil` if all rows are to be compared.
-    /// - Returns: The set; `nil` if nothing changed.
+    /// - Returns: The sets; none if nothing changed.
     /// - Throws: `DatabaseError`; ``MissingSets``; ``StoreChangesError``.
     package func capture(
         _ store: Database,
         at time: UInt64,
         allowsDeletions: Bool = false,
         since pages: RememberedPages?
-    ) throws -> SyncChangeSet? {
+    ) throws -> [SyncChangeSet] {
         let seen = try storeSeen()
         var capture = Capture(of: SQLConnection(store), state, by: client)
         let changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
         let isMigration = try endsMigration()
-        guard !changes.isEmpty else { return nil }
+        guard !changes.isEmpty else { return [] }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
         let judgement = try log.judgement()
-        guard judgement.isLate(header) else { return try add(SyncChangeSet(header, changes)) }
+        guard judgement.isLate(header) else { return try add(header, changes) }
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
         let author = try log.versions.author(of: header)
         let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes))
         header.seen = try log.integrated().filter { $0.key != client }
         if !capturesVoidSets { try judgement.refuseMissingSets(header) }
-        return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
+        return late.isEmpty ? [] : try add(header, late)
     }
 
     /// Reads the pages of a store, and finds what may have changed since the last capture.
@@ -96,12 +98,6 @@ package final class Replica {
         let isMigration = try ReplicaFact.migrated.read(db) != nil
         try ReplicaFact.migrated.write(nil, db)
         return isMigration
-    }
-
-    /// Adds a new set of this device, and integrates it.
-    func add(_ set: SyncChangeSet) throws -> SyncChangeSet {
-        try integrate([set], from: .captured)
-        return set
     }
 
     /// The header of this device's next set.

@@ -10,20 +10,20 @@ extension SynchronizedStore {
     /// - Parameters:
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - side: What counts if another store was written last.
-    /// - Returns: The new set; `nil` if nothing changed.
+    /// - Returns: The new sets; none if nothing changed.
     /// - Throws: ``StoreChangesError``.
-    package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> SyncChangeSet? {
+    package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
         try locked {
             try replicaDatabase.write { _ in
                 let side = try recover(taking: side)
                 _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
-                guard try unchangedVersion(taking: side) == nil else { return nil }
+                guard try unchangedVersion(taking: side) == nil else { return [] }
                 let status = trustedStatus()
-                let set = try withSnapshot(readingPages: side == nil) { db, pages, _ in
+                let sets = try withSnapshot(readingPages: side == nil) { db, pages, _ in
                     try capture(db, allowsDeletions, since: pages, taking: side)
                 }
                 try replica.remember(status)
-                return set
+                return sets
             }
         }
     }
@@ -106,7 +106,7 @@ extension SynchronizedStore {
         _ allowsDeletions: Bool,
         since pages: RememberedPages?,
         taking side: TakenSide? = nil
-    ) throws -> SyncChangeSet? {
+    ) throws -> [SyncChangeSet] {
         // In WAL mode only the log changes until the next checkpoint.
         let modified = [url.path, url.path + "-wal"].compactMap { path in
             try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date

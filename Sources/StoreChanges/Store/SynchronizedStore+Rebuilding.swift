@@ -75,7 +75,7 @@ extension SynchronizedStore {
                 if isOtherStore { break }
                 _ = try building.recordChanges(taking: former == nil ? .both : .remote)
                 // What an app wrote meanwhile is captured by the former replica first.
-            } while try former?.recordChanges(allowsDeletions: sources.allowsDeletions) != nil
+            } while try former?.recordChanges(allowsDeletions: sources.allowsDeletions).isEmpty == false
             former = nil
             try install(rebuilt, at: replicaURL)
             try remove(rebuilt)

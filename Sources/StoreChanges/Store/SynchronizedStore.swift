@@ -258,9 +258,7 @@ package final class SynchronizedStore {
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
         try store.write { db in
             try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
-            if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions, since: nil) }) {
-                outcome.captured.append(captured)
-            }
+            outcome.captured += try replicaDatabase.write { _ in try capture(db, allowsDeletions, since: nil) }
             try replicaDatabase.write { _ in try replica.prepare(db) }
             try observer.reached("captured")
             outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
@@ -290,7 +288,7 @@ package final class SynchronizedStore {
         _ allowsDeletions: Bool,
         taking side: TakenSide?
     ) throws -> Bool {
-        var captured: SyncChangeSet?
+        var captured: [SyncChangeSet] = []
         let version = try replicaDatabase.write { _ -> Int? in
             if let version = try unchangedVersion(taking: side) {
                 guard try replica.needsWrite() else { return nil }
@@ -301,12 +299,12 @@ package final class SynchronizedStore {
             return try withSnapshot(readingPages: side == nil) { db, pages, version in
                 captured = try capture(db, allowsDeletions, since: pages, taking: side)
                 try replica.remember(status)
-                guard try captured != nil || side != nil || replica.needsWrite() else { return nil }
+                guard try !captured.isEmpty || side != nil || replica.needsWrite() else { return nil }
                 try replica.prepare(db)
                 return version
             }
         }
-        if let captured { outcome.captured.append(captured) }
+        outcome.captured += captured
         guard let version else { return true }
         try observer.reached("captured")
         let written = try replicaDatabase.read { _ in try write(unlessChangedSince: version) }

@@ -45,7 +45,7 @@ final class MergingDevices {
 
     /// Captures what a device has edited.
     func capture(_ device: String) throws {
-        if let set = try open(device).recordChanges() { captured[device, default: []].append(set) }
+        captured[device, default: []] += try open(device).recordChanges()
     }
 
     /// Gives each device what the other one has captured.

@@ -53,7 +53,7 @@ struct WhatMergesHowTests {
             let rows = try devices.rows(device)
             #expect(rows == expected.sorted(), "\(device)")
             #expect(try devices.violations(device).isEmpty)
-            #expect(try devices.open(device).recordChanges() == nil, "what merging wrote isn't an edit")
+            #expect(try devices.open(device).recordSet() == nil, "what merging wrote isn't an edit")
         }
     }
 

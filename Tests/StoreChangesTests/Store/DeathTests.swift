@@ -109,7 +109,7 @@ struct DeathTests {
 
         init(_ device: Device) throws {
             // What the synchronization wrote isn't the user's edit.
-            #expect(try device.store.recordChanges() == nil)
+            #expect(try device.store.recordSet() == nil)
             rows = try device.rows()
             state = try device.store.content()
             published = try device.store.publication(after: 0, head: 1).sets.flatMap(\.changes).sorted {
@@ -171,10 +171,10 @@ struct DeathTests {
         }
         let (laptop, phone) = (devices[0], devices[1])
         try laptop.execute(Self.rows)
-        let first = try #require(try laptop.store.recordChanges())
+        let first = try #require(try laptop.store.recordSet())
         _ = try phone.store.synchronize(with: [first])
         try laptop.execute(Self.laptopEdits)
-        let second = try #require(try laptop.store.recordChanges())
+        let second = try #require(try laptop.store.recordSet())
         return (phone, [second])
     }
 }

@@ -72,7 +72,7 @@ struct StoreStatusTests {
             } while StoreStatus(ofStoreAt: url.path) == before
             #expect(try store.synchronize(with: []).captured.count == 1)
             for _ in 0..<2 { #expect(try store.synchronize(with: []).captured.isEmpty) }
-            #expect(try store.recordChanges() == nil)
+            #expect(try store.recordSet() == nil)
         }
     }
 
@@ -107,9 +107,9 @@ struct StoreStatusTests {
         }
         let former = try store(SyncRules(excludedTables: ["cache"]))
         _ = try former.synchronize(with: [])
-        #expect(try former.recordChanges() == nil)
+        #expect(try former.recordSet() == nil)
         #expect(try isUnchanged(former))
-        #expect(try store(.none).recordChanges()?.changes.map(\.table) == ["cache"])
+        #expect(try store(.none).recordSet()?.changes.map(\.table) == ["cache"])
     }
 
     // MARK: After a write
@@ -132,7 +132,7 @@ struct StoreStatusTests {
         )
         try other.begin()
         try copy.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE id = 1") }
-        return try #require(try other.recordChanges())
+        return try #require(try other.recordSet())
     }
 
     private func store(

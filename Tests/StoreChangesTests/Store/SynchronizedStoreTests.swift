@@ -57,8 +57,8 @@ struct SynchronizedStoreTests {
         #expect(try titles(laptop) == ["bread", "milk"])
         #expect(try titles(phone) == ["bread", "milk"])
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
-        #expect(try fixture.open("laptop").recordChanges() == nil)
-        #expect(try fixture.open("phone").recordChanges() == nil)
+        #expect(try fixture.open("laptop").recordSet() == nil)
+        #expect(try fixture.open("phone").recordSet() == nil)
     }
 
     @Test("Rows without a key are written, though nothing else is")
@@ -82,9 +82,9 @@ struct SynchronizedStoreTests {
         let present = try fixture.open("laptop", as: "notebook")
         try present.adopt()
         try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        let error = #expect(throws: StoreChangesError.self) { try former.recordChanges() }
+        let error = #expect(throws: StoreChangesError.self) { try former.recordSet() }
         #expect(error?.code == .busy)
-        let set = try present.recordChanges()
+        let set = try present.recordSet()
         #expect(set?.changes.count == 1 && set?.header.id.client == ClientID(rawValue: "notebook"))
     }
 
@@ -93,11 +93,11 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title, body) VALUES (1, 'milk', '')") }
-        let set = try #require(try fixture.open("laptop").recordChanges())
+        let set = try #require(try fixture.open("laptop").recordSet())
         let store = try fixture.open("phone")
         _ = try store.synchronize(with: [set])
         try laptop.write { try $0.execute(sql: "UPDATE note SET body = 'two litres'") }
-        let update = try #require(try fixture.open("laptop").recordChanges())
+        let update = try #require(try fixture.open("laptop").recordSet())
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
         let outcome = try store.synchronize(with: [update])
         #expect(outcome.captured.count == 1)
@@ -113,7 +113,7 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        let set = try #require(try fixture.open("laptop").recordChanges())
+        let set = try #require(try fixture.open("laptop").recordSet())
         let edits = Mutex(0)
         let store = try fixture.open(
             "phone",
@@ -130,7 +130,7 @@ struct SynchronizedStoreTests {
         #expect(outcome.captured.count == count)
         #expect(outcome.written["note"] == ChangeCounts(inserted: 1))
         #expect(try titles(phone) == Array(repeating: "bread", count: count) + ["milk"])
-        #expect(try store.recordChanges() == nil)
+        #expect(try store.recordSet() == nil)
     }
 
     @Test("A few edits of many rows are found, in both journal modes", arguments: ["WAL", "DELETE"])
@@ -146,15 +146,15 @@ struct SynchronizedStoreTests {
                     """
             )
         }
-        #expect(try fixture.open("laptop").recordChanges()?.changes.count == 2000)
+        #expect(try fixture.open("laptop").recordSet()?.changes.count == 2000)
         for number in [1, 1000, 2000] {
             try app.write {
                 try $0.execute(sql: "UPDATE note SET title = 'milk' WHERE id = ?", arguments: [number])
                 try $0.execute(sql: "DELETE FROM note WHERE id = ?", arguments: [number / 2 + 100])
                 try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')")
             }
-            #expect(try fixture.open("laptop").recordChanges()?.changes.count == 3)
-            #expect(try fixture.open("laptop").recordChanges() == nil)
+            #expect(try fixture.open("laptop").recordSet()?.changes.count == 3)
+            #expect(try fixture.open("laptop").recordSet() == nil)
         }
     }
 
@@ -163,10 +163,10 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', ''), (2, 'bread', '')") }
-        let first = try #require(try fixture.open("laptop").recordChanges())
+        let first = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronize(with: [first])
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
-        let second = try #require(try fixture.open("laptop").recordChanges())
+        let second = try #require(try fixture.open("laptop").recordSet())
         let store = try fixture.open(
             "phone",
             observer: StepObserver { step in
@@ -178,7 +178,7 @@ struct SynchronizedStoreTests {
         #expect(outcome.captured.isEmpty)
         #expect(outcome.written["note"] == ChangeCounts(updated: 1))
         #expect(try titles(phone) == ["oat milk", "rye bread"])
-        #expect(try store.recordChanges()?.changes.count == 1)
+        #expect(try store.recordSet()?.changes.count == 1)
     }
 
     private struct Death: Error {}
@@ -192,14 +192,14 @@ struct SynchronizedStoreTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
         try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
-        let set = try #require(try fixture.open("laptop").recordChanges())
+        let set = try #require(try fixture.open("laptop").recordSet())
         let dying = try fixture.open("phone", observer: StepObserver { if $0 == step { throw Death() } })
         #expect(throws: Death.self) { try dying.synchronize(with: [set]) }
         #expect(try titles(phone) == (step == "captured" ? ["bread"] : ["bread", "milk"]))
         let outcome = try fixture.open("phone").synchronize(with: [])
         #expect(outcome.captured.isEmpty, "nothing is captured that the user didn't do")
         #expect(try titles(phone) == ["bread", "milk"])
-        #expect(try fixture.open("phone").recordChanges() == nil)
+        #expect(try fixture.open("phone").recordSet() == nil)
     }
 
     @Test("A set waits for the sets before it, and for all sets that its author had seen", arguments: [false, true])
@@ -207,7 +207,7 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        let first = try #require(try fixture.open("laptop").recordChanges())
+        let first = try #require(try fixture.open("laptop").recordSet())
         var author = "laptop"
         if isFromThird {
             author = "tablet"
@@ -215,7 +215,7 @@ struct SynchronizedStoreTests {
             _ = try fixture.open(author).synchronize(with: [first])
         }
         try fixture.app(author).write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
-        let second = try #require(try fixture.open(author).recordChanges())
+        let second = try #require(try fixture.open(author).recordSet())
         #expect(try fixture.open("phone").synchronize(with: [second]).written.isEmpty)
         #expect(try titles(phone).isEmpty)
         #expect(try fixture.open("phone").content() == StateContent())
@@ -257,7 +257,7 @@ struct SynchronizedStoreTests {
         let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
         #expect(error?.code == .massDeletion)
         #expect(error?.message.contains("150 of 200 rows of note") == true)
-        #expect(try store.recordChanges(allowsDeletions: true)?.changes.count == 150)
+        #expect(try store.recordSet(allowsDeletions: true)?.changes.count == 150)
     }
 
     @Test(
@@ -280,7 +280,7 @@ struct SynchronizedStoreTests {
         let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
         #expect(error?.code == .massDeletion)
         #expect(error?.message.contains("150 of 200 rows of word") == true)
-        #expect(try store.recordChanges(allowsDeletions: true) != nil)
+        #expect(try store.recordSet(allowsDeletions: true) != nil)
     }
 
     @Test("What merging overwrote is in the conflict log, with both values and the author")
@@ -288,13 +288,13 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (1, 'milk')") }
-        let set = try #require(try fixture.open("laptop").recordChanges())
+        let set = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronize(with: [set])
         _ = try fixture.open("laptop").synchronize(with: [])
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
-        let first = try #require(try fixture.open("laptop").recordChanges())
-        let second = try #require(try fixture.open("phone").recordChanges())
+        let first = try #require(try fixture.open("laptop").recordSet())
+        let second = try #require(try fixture.open("phone").recordSet())
         _ = try fixture.open("laptop").synchronize(with: [second])
         _ = try fixture.open("phone").synchronize(with: [first])
         #expect(try titles(laptop) == titles(phone))
@@ -310,12 +310,12 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a'), (2, 'bread', 'b')") }
-        let set = try #require(try fixture.open("laptop").recordChanges())
+        let set = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronize(with: [set])
         _ = try fixture.open("laptop").synchronize(with: [])
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
-        let edit = try #require(try fixture.open("phone").recordChanges())
+        let edit = try #require(try fixture.open("phone").recordSet())
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE id = 1") }
         try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
         let store = try fixture.open("laptop")
@@ -324,7 +324,7 @@ struct SynchronizedStoreTests {
         #expect(Set(conflicts.map(\.conflict.rule)) == [.overwritten, .deletedEdited])
         for entry in conflicts { try store.restore(entry.number) }
         #expect(try titles(laptop) == ["oat milk", "rye bread"])
-        let restored = try #require(try store.recordChanges())
+        let restored = try #require(try store.recordSet())
         #expect(restored.changes.count == 2)
         let error = #expect(throws: StoreChangesError.self) { try store.restore(1_000) }
         #expect(error?.code == .conflictNotFound)
@@ -336,7 +336,7 @@ struct SynchronizedStoreTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (7, 'milk'), (9, 'bread')") }
         try phone.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (9, 'eggs')") }
-        let set = try #require(try fixture.open("laptop").recordChanges())
+        let set = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronize(with: [set])
         let numbers = try phone.read { try Int.fetchAll($0, sql: "SELECT id FROM note ORDER BY title") }
         #expect(numbers == [10, 9, 7])
@@ -355,13 +355,13 @@ struct SynchronizedStoreTests {
             try db.execute(sql: "UPDATE note SET title = 'rye bread' WHERE title = 'bread'")
             try db.execute(sql: "UPDATE note SET title = 'oat milk', body = '2' WHERE title = 'milk'")
         }
-        let edits = try #require(try store.recordChanges())
+        let edits = try #require(try store.recordSet())
         #expect(edits.changes.map(\.edit.isUpdate) == [true, true])
         try laptop.write { db in
             try db.execute(sql: "DELETE FROM note WHERE id = 2")
             try db.execute(sql: "INSERT INTO note (title, body) VALUES ('eggs', 'six')")
         }
-        let reuse = try #require(try store.recordChanges())
+        let reuse = try #require(try store.recordSet())
         #expect(reuse.changes.map(\.edit.isUpdate) == [false, false])
         #expect(Set(reuse.changes.map(\.row)).count == 2)
     }
