@@ -6,6 +6,9 @@ import ByteCoding
 struct ByteWriter {
     private(set) var bytes: [UInt8] = []
 
+    /// - Parameter count: About how many bytes will be written.
+    init(capacity count: Int = 0) { bytes.reserveCapacity(count) }
+
     /// Removes and returns what was written.
     mutating func take() -> [UInt8] {
         defer { bytes = [] }

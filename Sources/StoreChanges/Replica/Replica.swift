@@ -11,7 +11,7 @@ package final class Replica {
     /// captures them again.
     var capturesVoidSets = false
     /// How many changes a captured set has at most, unless constraints need more of them in one set.
-    var maximumChanges = 10_000
+    var maximumChanges = 5_000
 
     /// Opens a replica, or creates one in an empty database.
     ///

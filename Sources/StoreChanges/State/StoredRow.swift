@@ -55,7 +55,7 @@ package struct StoredRow {
     mutating func write(_ cells: [String: Cell]) {
         guard !cells.isEmpty else { return }
         guard !image.isEmpty else { return self.cells = cells }
-        var writer = ByteWriter()
+        var writer = ByteWriter(capacity: image.count + 32)
         var start = 0
         for column in table.valueColumns {
             let end = image.endOfCell(at: start) ?? image.endIndex

@@ -25,6 +25,40 @@ struct CaptureTests {
         #expect(aware.header.predecessor == SetDigest(of: unaware.encoded))
     }
 
+    @Test("Many updates become sets of bounded size, and what constraints concern is in the first of them")
+    func division() throws {
+        let schema = """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE, color TEXT);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, tag INT REFERENCES tag, title TEXT);
+            """
+        // Both divide what they capture into sets of three changes.
+        let (laptop, phone) = (
+            try SimulatedDevice("laptop", schemaSQL: schema), try SimulatedDevice("phone", schemaSQL: schema)
+        )
+        let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 8)"
+        try laptop.edit("\(numbers) INSERT INTO tag SELECT n, 'tag ' || n, 'red' FROM numbers")
+        try laptop.edit("\(numbers) INSERT INTO note SELECT n, n, 'note' FROM numbers")
+        try laptop.capture()
+        #expect(laptop.sets.map(\.changes.count) == [16])
+        try phone.integrate(laptop.sets)
+        try phone.write()
+        // Four tags exchange their names.
+        try laptop.edit("UPDATE tag SET name = 'other ' || id WHERE id <= 4")
+        try laptop.edit("UPDATE tag SET name = 'tag ' || (id % 4 + 1) WHERE id <= 4")
+        try laptop.edit("UPDATE tag SET color = 'blue' WHERE id > 4")
+        try laptop.edit("UPDATE note SET title = 'edited'")
+        try laptop.edit("UPDATE note SET tag = 2 WHERE id = 1")
+        try laptop.capture()
+        let sets = Array(laptop.sets.dropFirst())
+        #expect(sets.map(\.changes.count) == [5, 3, 3, 3, 2])
+        #expect(Set(sets.flatMap(\.changes).map { RowReference($0.table, $0.row) }).count == 16)
+        try phone.integrate(sets.reversed())
+        try phone.write()
+        for rows in ["SELECT * FROM tag", "SELECT * FROM note"] { #expect(try phone.rows(rows) == laptop.rows(rows)) }
+        for device in [laptop, phone] { #expect(try device.capture() == nil) }
+        #expect(try phone.content() == laptop.content() && phone.conflicts().isEmpty)
+    }
+
     @Test("A delete by CASCADE is the consequence of its parent's")
     func consequences() throws {
         let device = try SimulatedDevice("laptop", schemaSQL: Self.folders)
