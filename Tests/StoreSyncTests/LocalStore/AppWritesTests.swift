@@ -263,6 +263,30 @@ struct AppWritesTests {
         return count
     }
 
+    @Test(
+        "may save a file when all of it was sent: it's sent once more, and the first upload doesn't stay on the storage"
+    )
+    func savedFileAfterSending() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let saves = Locked<URL?>(nil)
+        let device = try fixture.device("a") { step in
+            guard step == "store read" else { return }
+            let store = saves.withLock { url in
+                defer { url = nil }
+                return url
+            }
+            if let store { try ChunkedStore(url: store).edit(chunk: 2, version: 7) }
+        }
+        try ChunkedStore(url: device.store).make(chunks: 4, version: 0)
+        saves.withLock { $0 = device.store }
+        _ = try await device.push().value
+        #expect(saves.withLock { $0 } == nil)
+        #expect(try await Self.uploads(of: fixture, on: fixture.remote) == 1)
+        let reader = try fixture.device("reader")
+        _ = try await reader.pull().value
+        #expect(try Data(contentsOf: reader.store) == Data(contentsOf: device.store))
+    }
+
     @Test("may save a file while a delta to it is made: the next attempt makes another delta")
     func savedFileOfDelta() async throws {
         let fixture = try Fixture(password: "correct horse")

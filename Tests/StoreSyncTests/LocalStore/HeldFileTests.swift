@@ -104,6 +104,11 @@ struct HeldFileTests {
         try held.copy()
         let read = try start + bytes(of: held, from: start.count)
         #expect(read == content)
+        // What was read before the copy may have been another state.
+        let error = await #expect(throws: StoreSyncError.self) {
+            try await held.check(root(of: Data("other".utf8)), on: nil)
+        }
+        #expect(error?.code == .storeChanged)
         try await held.check(root(of: read), on: nil)
         held.release()
         #expect(try store.names() == ["store"])
