@@ -29,14 +29,16 @@ package struct PageHash: Sendable, Equatable {
     ///   - size: The size of a page in bytes.
     /// - Returns: ``byteCount`` bytes for each page.
     func digests(of bytes: [UInt8], pageSize size: Int = ContentRoot.pageSize) -> [UInt8] {
-        guard let mac else { return Blake2b.digests(of: bytes, blockSize: size) }
+        Sodium.prepare()
         let count = (bytes.count + size - 1) / size * byteCount
         return [UInt8](unsafeUninitializedCapacity: count) { digests, initialized in
-            let digests = UnsafeMutableRawBufferPointer(digests)
             bytes.withUnsafeBytes { bytes in
                 for (index, start) in stride(from: 0, to: bytes.count, by: size).enumerated() {
                     let page = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + size, bytes.count)])
-                    mac.fill(UnsafeMutableRawBufferPointer(rebasing: digests[(index * byteCount)...]), with: page)
+                    let rest = UnsafeMutableRawBufferPointer(
+                        rebasing: UnsafeMutableRawBufferPointer(digests)[(index * byteCount)...]
+                    )
+                    if let mac { mac.fill(rest, with: page) } else { Blake2b.fill(rest, with: page) }
                 }
             }
             initialized = count

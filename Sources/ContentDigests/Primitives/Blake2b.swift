@@ -22,24 +22,10 @@ package enum Blake2b {
         }
     }
 
-    /// Returns the digests of the blocks of `bytes`, concatenated; the last block may be shorter.
-    static func digests(of bytes: [UInt8], blockSize: Int) -> [UInt8] {
-        Sodium.prepare()
-        let count = (bytes.count + blockSize - 1) / blockSize
-        return [UInt8](unsafeUninitializedCapacity: count * byteCount) { digests, initialized in
-            bytes.withUnsafeBytes { fill(UnsafeMutableRawBufferPointer(digests), of: $0, blockSize) }
-            initialized = count * byteCount
-        }
-    }
-
-    /// Writes the digests of the blocks of `bytes` to the beginning of `digests`.
-    static func fill(_ digests: UnsafeMutableRawBufferPointer, of bytes: UnsafeRawBufferPointer, _ blockSize: Int) {
-        for (index, start) in stride(from: 0, to: bytes.count, by: blockSize).enumerated() {
-            let content = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + blockSize, bytes.count)])
-            let digest = UnsafeMutableRawBufferPointer(rebasing: digests[(index * byteCount)...].prefix(byteCount))
-            let status = crypto_generichash(digest.start, byteCount, content.start, UInt64(content.count), nil, 0)
-            precondition(status == 0, "crypto_generichash failed with \(status)")
-        }
+    /// Writes the digest of `bytes` to the beginning of `digest`.
+    static func fill(_ digest: UnsafeMutableRawBufferPointer, with bytes: UnsafeRawBufferPointer) {
+        let status = crypto_generichash(digest.start, byteCount, bytes.start, UInt64(bytes.count), nil, 0)
+        precondition(status == 0, "crypto_generichash failed with \(status)")
     }
 
     /// Writes the digest of `bytes` to `digest`, which may have 16 to 64 bytes.

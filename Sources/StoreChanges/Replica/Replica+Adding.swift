@@ -33,31 +33,23 @@ extension FoldSchema {
     /// Divides changes into parts of at most `size`; only the first, which has all changes that constraints concern, may be larger.
     fileprivate func parts(of changes: [Change], of size: Int) -> [[Change]] {
         guard changes.count > size else { return [changes] }
-        let constrained = changes.count { !isFree($0) }
-        var (parts, free) = ([[Change]](), max(0, size - constrained))
-        // The first part has all constrained changes, and as many others as it has room for; all in the order of the store.
-        let first = changes.filter { change in
-            guard isFree(change) else { return true }
-            free -= 1
-            return free >= 0
+        let constrained = tables.mapValues(\.constrainedColumns)
+        // `CHECK` constraints don't count: each concerns one row, whose columns stay together.
+        func isFree(_ change: Change) -> Bool {
+            guard case .update(let cells) = change.edit else { return false }
+            return constrained[change.table]?.isDisjoint(with: cells.keys) ?? false
         }
-        if !first.isEmpty { parts.append(first) }
-        let rest = changes.lazy.filter(isFree).dropFirst(max(0, size - constrained))
-        for change in rest {
-            if parts.count == 1 || parts[parts.count - 1].count == size { parts.append([]) }
-            parts[parts.count - 1].append(change)
-        }
-        return parts
+        let (free, others) = (changes.filter(isFree), changes.filter { !isFree($0) })
+        let room = max(0, size - others.count)
+        let rest = stride(from: room, to: free.count, by: size).map { Array(free[$0..<min($0 + size, free.count)]) }
+        return [others + free.prefix(room)] + rest
     }
+}
 
-    /// Whether a change is an update that can't violate a constraint: no key, no unique index and no foreign key names its columns.
-    ///
-    /// `CHECK` constraints don't count: each concerns one row, whose columns stay together.
-    private func isFree(_ change: Change) -> Bool {
-        guard case .update(let cells) = change.edit, let table = tables[change.table] else { return false }
-        let constrained =
-            [table.keyColumns] + table.uniques.map(\.columns) + table.references.map { Set($0.key.columns) }
-            + table.referencedColumns.map(Set.init)
-        return constrained.allSatisfy { $0.isDisjoint(with: cells.keys) }
+extension FoldSchema.Table {
+    /// The columns that a key, a unique index or a foreign key names.
+    fileprivate var constrainedColumns: Set<String> {
+        keyColumns.union(uniques.flatMap(\.columns)).union(references.flatMap(\.key.columns))
+            .union(referencedColumns.joined())
     }
 }

@@ -155,8 +155,9 @@ extension WholeStoreDownloadOperation {
             return StoreSyncError(
                 .localChanges,
                 """
-                \(store.path) was synchronized before the application was created again, so this device can't tell whether it \
-                was changed since. Copy it to another place if it may have been, then pull with --overwrite.
+                \(store.path) was last synchronized before the application or the document was created again, or this client \
+                was removed, and may have changed since. If it may hold edits that you need, copy it to another place. Then \
+                pull with --overwrite.
                 """
             )
         }

@@ -263,11 +263,8 @@ struct AppWritesTests {
         return count
     }
 
-    @Test(
-        "may save a file when all of it was sent: it's sent once more, and the first upload doesn't stay on the storage"
-    )
-    func savedFileAfterSending() async throws {
-        let fixture = try Fixture(password: "correct horse")
+    /// Returns a device whose app saves the given file once, when it was read and before it's compared.
+    private static func savingDevice(of fixture: Fixture) throws -> (Device, saves: Locked<URL?>) {
         let saves = Locked<URL?>(nil)
         let device = try fixture.device("a") { step in
             guard step == "store read" else { return }
@@ -277,6 +274,15 @@ struct AppWritesTests {
             }
             if let store { try ChunkedStore(url: store).edit(chunk: 2, version: 7) }
         }
+        return (device, saves)
+    }
+
+    @Test(
+        "may save a file when all of it was sent: it's sent once more, and the first upload doesn't stay on the storage"
+    )
+    func savedFileAfterSending() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (device, saves) = try Self.savingDevice(of: fixture)
         try ChunkedStore(url: device.store).make(chunks: 4, version: 0)
         saves.withLock { $0 = device.store }
         _ = try await device.push().value
@@ -290,16 +296,7 @@ struct AppWritesTests {
     @Test("may save a file while a delta to it is made: the next attempt makes another delta")
     func savedFileOfDelta() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let saves = Locked<URL?>(nil)
-        let device = try fixture.device("a") { step in
-            guard step == "store read" else { return }
-            // When the file was read for the delta, before it's compared.
-            let store = saves.withLock { url in
-                defer { url = nil }
-                return url
-            }
-            if let store { try ChunkedStore(url: store).edit(chunk: 2, version: 7) }
-        }
+        let (device, saves) = try Self.savingDevice(of: fixture)
         try ChunkedStore(url: device.store).make(chunks: 40, version: 0)
         _ = try await device.push().value
         try ChunkedStore(url: device.store).edit(chunk: 1, version: 1)

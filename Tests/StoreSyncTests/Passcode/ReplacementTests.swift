@@ -56,6 +56,27 @@ struct ReplacementTests {
         #expect(try await a.status().value.clients.count == 2)
     }
 
+    @Test("a pull doesn't replace a store of the former application until the user gives it up, and says so")
+    func formerStore() async throws {
+        let scene = try await PasscodeScene(.folder)
+        let backend = try await scene.restore()
+        let b = try scene.fixture.device("b", backend: backend)
+        _ = try await b.pull().value
+        try await scene.fixture.device("a", backend: backend).setUp(PasscodeScene.newPasscode, .new)
+        let c = try scene.fixture.device("c", backend: backend)
+        try await c.setUp(PasscodeScene.newPasscode, .existing)
+        try c.write("new")
+        _ = try await c.push().value
+
+        try await b.setUp(PasscodeScene.newPasscode, .existing)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
+        #expect(error?.code == .localChanges)
+        #expect(error?.message.contains("was created again") == true && error?.message.contains("--overwrite") == true)
+        #expect(try b.notes() == ["one"])
+        _ = try await b.pull(overwrite: true).value
+        #expect(try b.notes() == ["new"])
+    }
+
     @Test("files of a former epoch are removed, and files of devices that work in the current epoch stay")
     func formerFiles() async throws {
         let backend = InMemoryBackend()
