@@ -43,10 +43,6 @@ public protocol DocumentRegistrationHooks: ClientNoteHooks {
     /// Creates the client's directories for changes and commands.
     func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
 
-    /// Removes the client's directories for changes and commands, unless there is something in them: another client may
-    /// still need it.
-    func removeEmptyClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
-
     /// The names of all documents, to find a name that some storage treats as the same.
     func listDocuments(_ application: ApplicationHierarchy) async throws -> [RemoteIdentifier]
 
@@ -124,17 +120,6 @@ extension DocumentRegistrationHooks {
         let backend = backend
         try await [hierarchy.syncChanges(client), hierarchy.syncCommands(client)].concurrentMap {
             try await backend.createDirectory(at: $0)
-        }
-    }
-
-    /// Lists both directories, and removes the empty ones.
-    public func removeEmptyClientDirectories(
-        _ client: RemoteIdentifier,
-        _ hierarchy: DocumentHierarchy
-    ) async throws {
-        for directory in [hierarchy.syncChanges(client), hierarchy.syncCommands(client)]
-        where try await backend.list(directory)?.isEmpty == true {
-            try await backend.remove(directory)
         }
     }
 

@@ -37,14 +37,11 @@ public actor ClientListOperation: Operation {
             let seal = try await access.seal(context)
             context.reportProgress(0.3)
             let reader = HierarchyReader(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
-            let listed = try await names.concurrentMap { try await reader.document($0) }
+            let clients = try await registered
+            let listed = try await names.concurrentMap { try await reader.document($0, of: clients) }
             if document != nil, let only = listed.first { try await refuseMissing(only, reader) }
             async let recentSyncs = reader.recentSyncs(of: listed)
-            let clients =
-                if document == nil { try await registered } else {
-                    try await remaining(among: listed, reader)
-                }
-            let infos = try await reader.clients(clients.sorted())
+            let infos = try await reader.clients(document == nil ? clients.sorted() : listed.flatMap(\.clients))
             let (times, unreadable) = try await (recentSyncs.times, recentSyncs.unreadable)
             return ClientList(
                 application: access.application,
@@ -92,24 +89,5 @@ public actor ClientListOperation: Operation {
             )
         default: break
         }
-    }
-
-    /// The clients of a document, without clients that were removed and left sets of changes that others may need.
-    private func remaining(
-        among documents: [HierarchyReader.Document],
-        _ reader: HierarchyReader
-    ) async throws -> [RemoteIdentifier] {
-        var clients: Set<RemoteIdentifier> = []
-        for document in documents {
-            let identity = DocumentIdentity(
-                document: document.document,
-                integrityKey: document.info.value?.integrityKey ?? ""
-            )
-            let subject = ClientNotes.Subject.document(access.hierarchy.document(document.document), identity)
-            let notes = ClientNotes(subject: subject, seal: reader.seal, hooks: registration)
-            let removed = try await notes.removed(among: Set(document.clients)).clients
-            clients.formUnion(Set(document.clients).subtracting(removed))
-        }
-        return Array(clients)
     }
 }

@@ -26,17 +26,19 @@ public actor DocumentListOperation: Operation {
     public func main(_ context: OperationContext) async throws -> DocumentList {
         try await translatingErrors {
             async let names = hooks.listDocuments(access.hierarchy)
+            async let registered = access.backend.applicationRegistrationHooks.listClients(access.hierarchy)
             let seal = try await access.seal(context)
             context.reportProgress(0.3)
             let reader = HierarchyReader(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
-            let documents = try await names.concurrentMap { try await reader.document($0) }
+            let clients = try await registered
+            let documents = try await names.concurrentMap { try await reader.document($0, of: clients) }
             async let recentSyncs = reader.recentSyncs(of: documents)
             let deleted = try await reader.interruptedRemovals(among: documents)
             let (times, unreadable) = try await (recentSyncs.times, recentSyncs.unreadable)
-            let registered = documents.filter { deleted[$0.document] == nil && $0.isRegistered }
+            let existing = documents.filter { deleted[$0.document] == nil && $0.isRegistered }
             return DocumentList(
                 application: access.application,
-                documents: registered.sorted { $0.document < $1.document }.map {
+                documents: existing.sorted { $0.document < $1.document }.map {
                     DocumentList.Document($0, lastSyncs: times[$0.document] ?? [:])
                 },
                 unreadable: (documents.compactMap(\.info.unreadable) + unreadable + deleted.values)

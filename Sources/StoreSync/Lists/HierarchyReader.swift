@@ -18,10 +18,12 @@ struct HierarchyReader: Sendable {
 
     /// A document as its info and its directories show it.
     struct Document: Sendable {
-        let document: RemoteIdentifier
+        let identity: DocumentIdentity
         let info: Reading<DocumentInfo>
         /// The clients that are registered with it.
         let clients: [RemoteIdentifier]
+
+        var document: RemoteIdentifier { identity.document }
     }
 
     /// When the clients of documents last pushed or pulled.
@@ -47,27 +49,32 @@ struct HierarchyReader: Sendable {
     }
 
     /// Reads what is known of a document.
-    func document(_ document: RemoteIdentifier) async throws -> Document {
+    ///
+    /// - Parameters:
+    ///   - document: The document.
+    ///   - registered: The application's clients. A removed client's directories stay in the document.
+    func document(_ document: RemoteIdentifier, of registered: [RemoteIdentifier]) async throws -> Document {
         let (hooks, hierarchy) = (backend.documentRegistrationHooks, hierarchy.document(document))
         let path = hierarchy.documentInfo
-        async let clients = hooks.listClients(hierarchy)
+        async let directories = hooks.listClients(hierarchy)
+        async let notes = hooks.listClientNotes(in: hierarchy.deletedClients)
         let info = try await Reading.of(path) {
             try await hooks.fetchDocumentInfo(hierarchy)
         } _: { bytes throws(StoreSyncError) in
             try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
         }
-        return Document(document: document, info: info, clients: try await clients)
+        let identity = DocumentIdentity(document: document, integrityKey: info.value?.integrityKey ?? "")
+        let clients = Set(try await directories).intersection(registered)
+        let removed = try await ClientNotes(subject: .document(hierarchy, identity), seal: seal, hooks: hooks)
+            .removed(among: clients, named: notes)
+        return Document(identity: identity, info: info, clients: clients.subtracting(removed.clients).sorted())
     }
 
     /// Reads when the clients of documents last pushed or pulled them.
     func recentSyncs(of documents: [Document]) async throws -> RecentSyncs {
         let hooks = backend.recentSyncHooks
         let wanted = documents.filter { $0.info.value != nil }.flatMap { document in
-            let identity = DocumentIdentity(
-                document: document.document,
-                integrityKey: document.info.value?.integrityKey ?? ""
-            )
-            return document.clients.map { (client: $0, identity) }
+            document.clients.map { (client: $0, document.identity) }
         }
         let readings = try await wanted.concurrentMap { client, identity in
             let document = hierarchy.document(identity.document)

@@ -85,8 +85,12 @@ struct ClientNotes: Sendable {
     }
 
     /// The clients that were removed, according to notes that count.
-    func removed(among clients: Set<RemoteIdentifier>) async throws -> RemovedClients {
-        let names = try await hooks.listClientNotes(in: subject.directory)
+    ///
+    /// - Parameters:
+    ///   - clients: The clients.
+    ///   - names: The names of all notes; `nil` to list them.
+    func removed(among clients: Set<RemoteIdentifier>, named names: [String]? = nil) async throws -> RemovedClients {
+        let names = if let names { names } else { try await hooks.listClientNotes(in: subject.directory) }
         let readings = clients.flatMap { client in names.compactMap { ClientNoteName($0, on: client) } }
         let notes = try await readings.concurrentMap { [hooks, subject] name in
             try await hooks.fetchClientNote(at: name.path(in: subject.directory))

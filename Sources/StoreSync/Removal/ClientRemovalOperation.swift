@@ -4,9 +4,10 @@ import ThreadSupport
 
 /// Removes a client from an application, or from one of its documents.
 ///
-/// The operation first saves a note of the removal, sealed if the application is encrypted, and then removes the
-/// client's files. The client's uploads stay until another client's upload includes them. If the operation ends in
-/// between, running it again completes it.
+/// The operation first saves a note of the removal, sealed if the application is encrypted, and then removes what only the
+/// client itself has written and only it needs. Its uploads stay until another client's upload includes them, and so do its change
+/// sets. Its directories in documents stay too: one that looks empty may have files that haven't arrived here. If the operation
+/// ends in between, running it again completes it.
 ///
 /// ```swift
 /// let removal = try await supervisor.add(ClientRemovalOperation(of: client, from: document, access)).value
@@ -72,7 +73,6 @@ public actor ClientRemovalOperation: Operation {
         let recentSyncs = access.backend.recentSyncHooks
         try await documents.listDocuments(hierarchy).concurrentMap { [self] in
             try await recentSyncs.removeRecentSync(of: client, hierarchy.document($0))
-            try await removeDirectories(in: hierarchy.document($0))
         }
         try await access.backend.keychainSynchronizationHooks.removeKeychainFile(of: client, hierarchy)
         try await registration.removeClientDeviceDirectory(client, hierarchy)
@@ -103,15 +103,7 @@ public actor ClientRemovalOperation: Operation {
             context
         )
         try await access.backend.recentSyncHooks.removeRecentSync(of: client, hierarchy)
-        try await removeDirectories(in: hierarchy)
         return ClientRemoval(client: client, warnings: warnings)
-    }
-
-    /// Removes the client's directories in a document, unless its devices merge records: a directory that looks empty may have
-    /// change sets that haven't arrived.
-    private func removeDirectories(in document: DocumentHierarchy) async throws {
-        guard try await access.backend.synchronizationHooks.fetchSyncOrigin(document) == nil else { return }
-        try await documents.removeEmptyClientDirectories(client, document)
     }
 
     /// Saves the note on the client, which is registered, or whose removal was interrupted.

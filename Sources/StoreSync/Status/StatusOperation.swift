@@ -52,7 +52,7 @@ public actor StatusOperation: Operation {
             let reader = HierarchyReader(hierarchy: hierarchy, seal: seal, backend: backend)
             async let clientInfos = reader.clients(clientNames)
             async let lost = lostDocuments(besides: documentNames, key, seal, context)
-            let listed = try await self.documents(documentNames, reader, context)
+            let listed = try await self.documents(documentNames, of: clientNames, reader, context)
             let infos = try await clientInfos
             return ApplicationStatus(
                 application: hierarchy.application,
@@ -115,6 +115,7 @@ public actor StatusOperation: Operation {
 
     private func documents(
         _ documents: [RemoteIdentifier],
+        of clients: [RemoteIdentifier],
         _ reader: HierarchyReader,
         _ context: OperationContext
     ) async throws -> [DocumentPart] {
@@ -122,20 +123,20 @@ public actor StatusOperation: Operation {
         async let published = documents.concurrentMap { [hierarchy] in
             try await PublishedStores.list(hooks, hierarchy.document($0))
         }
-        let entries = try await documents.concurrentMap { try await reader.document($0) }
+        let entries = try await documents.concurrentMap { try await reader.document($0, of: clients) }
         async let recentSyncs = reader.recentSyncs(of: entries)
         async let removals = reader.interruptedRemovals(among: entries)
         async let synchronizing = entries.concurrentMap { try await reader.synchronizingClients(of: $0) }
         let listed = zip(entries, try await published).map(Listed.init)
         let manifests = try await manifests(listed, hooks, reader.seal, context)
         let (interrupted, times) = try await (removals, recentSyncs)
-        let clients = Dictionary(zip(documents, try await synchronizing)) { first, _ in first }
+        let synchronized = Dictionary(zip(documents, try await synchronizing)) { first, _ in first }
         let parts = try await context.blocking { [self] in
             try listed.map { listed in
                 if let problem = interrupted[listed.document] { return DocumentPart(unreadable: [problem]) }
                 var part = try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
                 part.document?.lastSyncs = times.times[listed.document] ?? [:]
-                part.document?.synchronizing = clients[listed.document] ?? []
+                part.document?.synchronizing = synchronized[listed.document] ?? []
                 return part
             }
         }

@@ -154,4 +154,22 @@ struct ClientNoteTests {
         _ = try await scene.a.remove(scene.client, from: document).value
         #expect(try await scene.a.listClients(of: document).value.clients.map(\.client) == [scene.remover])
     }
+
+    @Test("a removed client isn't listed, although its directories stay in the documents", arguments: [false, true])
+    func listed(fromDocument: Bool) async throws {
+        let scene = try await Scene(isSealed: true)
+        let document = scene.fixture.document
+        let before = try await scene.a.listDocuments().value.documents.map { Set($0.clients) }
+        #expect(before == [[scene.client, scene.remover]])
+        _ = try await scene.a.remove(scene.client, from: fromDocument ? document : nil).value
+        let directories = try await scene.fixture.remote.list(scene.document.syncChanges) ?? []
+        #expect(directories.map(\.name).contains(scene.client.rawValue))
+        #expect(try await scene.a.listDocuments().value.documents.map(\.clients) == [[scene.remover]])
+        #expect(try await scene.a.listClients(of: document).value.clients.map(\.client) == [scene.remover])
+        let clients = try await scene.a.listClients().value.clients
+        #expect(Set(clients.map(\.client)) == (fromDocument ? [scene.client, scene.remover] : [scene.remover]))
+        #expect(clients.allSatisfy { $0.client != scene.client || $0.documents.isEmpty })
+        // It can be removed once more: the first removal may have been interrupted.
+        _ = try await scene.a.remove(scene.client, from: fromDocument ? document : nil).value
+    }
 }

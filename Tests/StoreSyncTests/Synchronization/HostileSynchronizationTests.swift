@@ -330,7 +330,7 @@ struct HostileSynchronizationTests {
         let directory = fixture.hierarchy.document(fixture.document).syncChanges(client)
         let segments = try #require(try await place.list(directory)).map { try directory.appending($0.name) }
         #expect(!segments.isEmpty)
-        await veil.hide(segments)
+        await veil.hide(segments + [fixture.hierarchy.document(fixture.document).syncOrigin])
         _ = try await b.remove(client, from: fromDocument ? fixture.document : nil).value
         await veil.showAll()
         let c = try fixture.device("c")
