@@ -203,10 +203,8 @@ extension CommandTests {
             #expect(try Listing(of: fixture.share) == share)
 
             let temporary = try await Mount(at: fixture.temporary, options: "size=1m")
-            // A file that isn't a database is copied before it's pushed.
-            let file = laptop.home.appending(path: "file")
-            try Data(repeating: 1, count: 2_000_000).write(to: file)
-            let push = try await laptop.run("push", file.path, "--document", "notes", "--no-encrypt")
+            // A database with a rollback journal is copied before it's pushed.
+            let push = try await laptop.push()
             #expect(push.status == 73, "\(push)")
             #expect(try push.errorCode() == "cannotWrite")
             #expect(try push.errorMessage().contains("this device"))

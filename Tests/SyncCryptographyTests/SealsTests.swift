@@ -128,7 +128,7 @@ struct SealsTests {
                     summary.withLock { $0 = pass }
                 }
                 let whole = Pieces(bytes: content, sizes: [1 << 20])
-                sealing.prefix = try await SealedPrefix.of(notes, in: whole, key.pageHash, on: workers)
+                sealing.prefix = try await NotedPrefix.of(notes[...], in: whole, key.pageHash, on: workers)
                 sealing.onChunk = { _, chunk in noted.withLock { $0.append(chunk) } }
                 let rest = try await collect(sealing)
                 ends.append(try #require(summary.withLock { $0 }))
@@ -136,7 +136,7 @@ struct SealsTests {
                 #expect(found.content == content && found.seals == ends.last?.seals)
                 // The next pass resumes after one more chunk of this one.
                 notes.append(try #require(noted.withLock { $0.first }))
-                let kept = (chunks == 0 ? SealedHeader.byteCount : 0) + notes[chunks].sealedBytes
+                let kept = (chunks == 0 ? SealedHeader.byteCount : 0) + notes[chunks].storedBytes
                 file += rest.prefix(kept)
             }
             #expect(Set(ends.map(\.seals)).count == 3)

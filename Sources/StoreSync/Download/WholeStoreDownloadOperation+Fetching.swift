@@ -59,8 +59,7 @@ extension WholeStoreDownloadOperation {
             integrityKey: document.integrityKey,
             client: manifest.name.client.rawValue,
             upload: manifest.name.reference,
-            store: store.path,
-            contentRoot: expected.contentRoot.description
+            store: store.path
         )
         let journal = state.pullJournal(of: store.path, in: key)
         let start = try await context.blocking {

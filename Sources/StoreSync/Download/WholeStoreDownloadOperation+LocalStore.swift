@@ -132,7 +132,7 @@ extension WholeStoreDownloadOperation {
         _ context: OperationContext
     ) async throws -> LocalContent {
         let taken = try await context.blocking {
-            try TakenStore.take(plan.store, holding: true, digestsWhatIsRead: true, copyingTo: copy)
+            try TakenStore.take(plan.store, holding: true, copyingTo: copy)
         }
         do {
             let executor = context.blockingExecutor

@@ -18,19 +18,16 @@ enum TakenStore: Sendable {
     /// - Parameters:
     ///   - store: The store.
     ///   - holding: Whether it may be read in place, as ``HeldStore`` says; otherwise it's copied at once.
-    ///   - digestsWhatIsRead: Whether all that is read is digested while it's used: a file that isn't a database is only read in
-    ///     place if so.
     ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:)`` throws.
     static func take(
         _ store: LocalStore,
         holding: Bool,
-        digestsWhatIsRead: Bool,
         copyingTo copy: URL
     ) throws -> TakenStore {
         if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
-        if holding, digestsWhatIsRead, let held = HeldFile(store, copyingTo: copy) { return .held(held) }
+        if holding, let held = HeldFile(store, copyingTo: copy) { return .held(held) }
         return .copied(try StoreSnapshot.take(of: store, at: copy))
     }
 

@@ -5,11 +5,11 @@ import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 
-/// The chunks of a sealed file that have been transferred, so that the next transfer resumes an interrupted one.
+/// The chunks of a file that have been transferred, so that the next transfer resumes an interrupted one.
 ///
-/// It's a file of this device's state, and isn't trusted. A push resumes after a chunk only if the data that it was sealed
-/// from still has the noted digest. A pull that has resumed checks the whole store. A lost or outdated journal costs only
-/// time. For a file that isn't sealed, no chunks are noted: two such files with the same digest are identical.
+/// It's a file of this device's state, and isn't trusted. A push resumes after a chunk only if the store's content still has the
+/// noted digest there. A pull that has resumed checks the whole store. A lost or outdated journal costs only time. The pull of a
+/// file that isn't sealed notes no chunks: it resumes after the bytes that have arrived.
 final class TransferJournal: Sendable {
     /// What is transferred.
     struct Subject: Hashable, Sendable, Codable {
@@ -27,14 +27,14 @@ final class TransferJournal: Sendable {
         var store: String
         /// The sealed file's salt; empty if the file isn't sealed.
         var salt: [UInt8] = []
-        /// The store's digest, in hexadecimal, if it isn't sealed.
-        var contentRoot: String?
         /// Identifies the attempt to push the upload; `nil` in a pull.
         var attempt: UUID?
 
         /// The size of a chunk's digest in the journal in bytes: only a push notes digests.
         fileprivate var digestByteCount: Int { attempt == nil ? 0 : Blake2b.byteCount }
-        fileprivate var entryByteCount: Int { digestByteCount + SealedPrefix.sealBytes + 4 + checksumByteCount }
+        /// The size of a chunk's seal in the journal in bytes.
+        fileprivate var sealByteCount: Int { salt.isEmpty ? 0 : NotedPrefix.sealBytes }
+        fileprivate var entryByteCount: Int { digestByteCount + sealByteCount + 4 + checksumByteCount }
     }
 
     /// What a journal holds.
@@ -82,7 +82,7 @@ final class TransferJournal: Sendable {
     private static let checksumByteCount = 8
 
     private static func entry(_ chunk: NotedChunk, at index: Int, of subject: Subject) -> [UInt8] {
-        let fields = (chunk.digest ?? []) + chunk.seal + UInt32(chunk.sealedBytes).littleEndianBytes
+        let fields = (chunk.digest ?? []) + chunk.seal + UInt32(chunk.storedBytes).littleEndianBytes
         precondition(
             fields.count + checksumByteCount == subject.entryByteCount,
             "a push notes digests, and a pull doesn't"
@@ -126,8 +126,8 @@ extension TransferJournal {
                 guard entry.count == subject.entryByteCount else { break }
                 var fields = FieldReader(entry)
                 let digest = subject.attempt.map { _ in fields.bytes(subject.digestByteCount) }
-                let seal = fields.bytes(SealedPrefix.sealBytes)
-                let chunk = NotedChunk(seal: seal, sealedBytes: Int(fields.integer(UInt32.self)), digest: digest)
+                let seal = fields.bytes(subject.sealByteCount)
+                let chunk = NotedChunk(seal: seal, storedBytes: Int(fields.integer(UInt32.self)), digest: digest)
                 let expected = TransferJournal.entry(chunk, at: chunks.count, of: subject)
                 guard entry.elementsEqual(expected) else { break }
                 chunks.append(chunk)

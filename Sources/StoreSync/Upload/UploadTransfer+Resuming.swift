@@ -9,14 +9,8 @@ extension UploadTransfer {
     func resumedStore() async throws -> SentFile {
         let outgoing = Locked<OutgoingFile?>(nil)
         let receipts = journal.receipts(of: plan.interrupted?.subject.attempt, on: executor)
-        let sealing = sealing(.store)
         let item = try await hooks.resumeUpload(to: path(of: .store), receipts: receipts) { kept in
-            let (file, start) =
-                if let sealing {
-                    try await sealedRest(after: kept, sealing, receipts)
-                } else {
-                    try await plainRest(after: kept, receipts)
-                }
+            let (file, start) = try await rest(after: kept, receipts)
             outgoing.withLock { $0 = file }
             return RemoteContentRest(file.content, after: start)
         }
@@ -24,48 +18,34 @@ extension UploadTransfer {
         return try sent(outgoing, as: item)
     }
 
-    /// Returns what is left to send of a store that isn't sealed: the kept bytes are the beginning of the same store.
-    private func plainRest(
+    /// Returns what is left to send of the file: the noted chunks that the remote has kept, and whose content the file still
+    /// has, aren't sent again.
+    private func rest(
         after kept: Int64,
         _ receipts: TransferReceipts
     ) async throws -> (OutgoingFile, start: Int64) {
-        let start = plan.interrupted == nil ? 0 : min(kept, content.sent.byteCount)
-        let subject = plan.transferSubject(in: document, salt: [])
-        _ = try await context.blocking { try journal.begin(subject, after: [NotedChunk](), receipts) }
-        let rest = content.sent.rest(after: start, progress)
-        return (OutgoingFile(rest, nil, on: workers), start)
-    }
-
-    /// Returns what is left to send of a sealed file: the noted chunks that the remote has kept, and whose content the
-    /// file still has, aren't sent again.
-    private func sealedRest(
-        after kept: Int64,
-        _ sealing: OutgoingFile.Sealing,
-        _ receipts: TransferReceipts
-    ) async throws -> (OutgoingFile, start: Int64) {
-        var sealing = sealing
+        var form = form(of: .store)
         let sent = content.sent
-        let chunks = plan.interrupted?.chunks.prefix(sealedBytes: kept) ?? []
-        // The last chunk is marked as such, so it's never part of the prefix.
+        let chunks = plan.interrupted?.chunks.prefix(storedBytes: kept - form.startBytes) ?? []
+        // The last chunk of a sealed file is marked as such, so it's never part of the prefix.
         let whole = Int((sent.byteCount - 1) / Int64(RemoteContent.chunkSize))
-        let prefix = try await SealedPrefix.of(
-            Array(chunks.prefix(whole)),
+        form.prefix = try await NotedPrefix.of(
+            chunks.prefix(whole),
             in: sent.content(on: executor),
-            blockSize: sealing.blockSize,
-            sealing.key.pageHash,
+            blockSize: form.blockSize,
+            form.pages,
             on: workers
         )
-        let subject = plan.transferSubject(in: document, salt: sealing.salt)
-        let noted = try await context.blocking {
-            try journal.begin(subject, after: chunks.prefix(prefix?.count ?? 0), receipts)
+        let subject = plan.transferSubject(in: document, salt: form.sealing?.salt ?? [])
+        let noted = try await context.blocking { [prefix = form.prefix] in
+            try journal.begin(subject, after: prefix?.chunks ?? [], receipts)
         }
-        sealing.prefix = prefix
-        sealing.onChunk = { index, chunk in noted.note(chunk, at: index) }
-        let source = sent.rest(after: prefix?.plainBytes ?? 0, progress) { noted.flush() }
-        var file = OutgoingFile(source, sealing, on: workers)
-        let sealed = file.content
-        file.content = RemoteContent(length: nil) { [context] in
-            var iterator = sealed.makeAsyncIterator()
+        form.onChunk = { index, chunk in noted.note(chunk, at: index) }
+        let source = sent.rest(after: form.prefix?.plainBytes ?? 0, progress) { noted.flush() }
+        var file = OutgoingFile(source, as: form, on: workers)
+        let outgoing = file.content
+        file.content = RemoteContent(length: outgoing.length) { [context] in
+            var iterator = outgoing.makeAsyncIterator()
             return {
                 let piece = try await iterator.next()
                 // At the end, when no more reads flush the journal.
@@ -73,7 +53,7 @@ extension UploadTransfer {
                 return piece
             }
         }
-        return (file, prefix?.sealedBytes ?? 0)
+        return (file, form.sentBytes)
     }
 }
 
@@ -92,8 +72,7 @@ extension UploadContent {
         in document: DocumentRegistration,
         salt: [UInt8]
     ) -> TransferJournal.Subject {
-        let isEncrypted = document.application.isEncrypted
-        return TransferJournal.Subject(
+        TransferJournal.Subject(
             epoch: document.application.seal.key?.epoch,
             document: key,
             integrityKey: document.integrityKey,
@@ -101,8 +80,7 @@ extension UploadContent {
             upload: name.reference,
             bases: delta?.bases ?? [],
             store: store.path,
-            salt: isEncrypted ? salt : [],
-            contentRoot: isEncrypted ? nil : contentRoot?.description
+            salt: salt
         )
     }
 }
@@ -134,12 +112,12 @@ extension TakenStore {
 }
 
 extension [NotedChunk] {
-    /// Returns the chunks that are complete within the first bytes of a sealed file.
-    fileprivate func prefix(sealedBytes: Int64) -> SubSequence {
-        var end = Int64(SealedPrefix.startBytes)
+    /// Returns the chunks that are complete within a number of bytes.
+    fileprivate func prefix(storedBytes: Int64) -> SubSequence {
+        var end: Int64 = 0
         return prefix {
-            end += Int64($0.sealedBytes)
-            return end <= sealedBytes
+            end += Int64($0.storedBytes)
+            return end <= storedBytes
         }
     }
 }

@@ -10,7 +10,7 @@ struct SentFile: Sendable {
     let entry: StoreManifest.File
     /// The file on the remote.
     let item: RemoteItem
-    /// The digests of its blocks, if it's a sealed store.
+    /// The digests of its blocks, if it's the store of an encrypted application.
     var blocks: BlockDigests?
 }
 
@@ -31,7 +31,7 @@ struct UploadTransfer: Sendable {
 
     /// Sends the store, or its delta, and the applied sets.
     ///
-    /// - Returns: The files, the store first. The entries of sealed files are known only after sealing.
+    /// - Returns: The files, the store first. Their entries are known only when they have been sent.
     /// - Throws: ``StoreSyncError``, and what the backend throws.
     func files() async throws -> [SentFile] {
         // If two devices share this memory, the upload belongs to the device that sent the store, and only that device
@@ -44,7 +44,7 @@ struct UploadTransfer: Sendable {
 
     private func store() async throws -> SentFile {
         let source = try await content.sent.content(on: executor).counted(by: progress)
-        let outgoing = OutgoingFile(source, sealing(.store), on: workers)
+        let outgoing = OutgoingFile(source, as: form(of: .store), on: workers)
         let item = try await hooks.uploadFile(outgoing.content, to: path(of: .store))
         return try sent(outgoing, as: item)
     }
@@ -54,12 +54,10 @@ struct UploadTransfer: Sendable {
             guard let copy = content.appliedSets[file] else {
                 preconditionFailure("only existing applied sets are sent")
             }
-            let taken = TakenStore.copied(copy)
-            let root = try await taken.contentRoot(on: executor)
-            let source = try await taken.content(on: executor).counted(by: progress)
-            let outgoing = OutgoingFile(source, sealing(file), on: workers)
+            let source = try await TakenStore.copied(copy).content(on: executor).counted(by: progress)
+            let outgoing = OutgoingFile(source, as: form(of: file), on: workers)
             let item = try await hooks.uploadFile(outgoing.content, to: path(of: file))
-            return SentFile(entry: try outgoing.entry(for: file, size: copy.byteCount, root: root), item: item)
+            return SentFile(entry: try outgoing.entry(for: file, size: copy.byteCount, root: nil), item: item)
         }
     }
 
@@ -76,16 +74,16 @@ struct UploadTransfer: Sendable {
 
     func path(of file: WholeStoreFile) -> RemotePath { plan.manifest.path(of: file, in: document.hierarchy) }
 
-    /// Returns how a file is sealed; `nil` if the application isn't encrypted.
-    func sealing(_ file: WholeStoreFile) -> OutgoingFile.Sealing? {
+    /// Returns how a file is sent.
+    func form(of file: WholeStoreFile) -> OutgoingFile.Form {
         let seal = document.application.seal
-        guard let key = seal.key else { return nil }
+        guard let key = seal.key else { return OutgoingFile.Form() }
         let role = plan.manifest.role(of: file, in: document.identity)
         var sealing = OutgoingFile.Sealing(key: key, context: seal.context(role), compression: compression)
-        guard file == .store else { return sealing }
+        guard file == .store else { return OutgoingFile.Form(sealing: sealing) }
         if let interrupted = plan.interrupted { sealing.salt = interrupted.subject.salt }
-        // A store that wasn't digested before is digested on the way.
-        if content.digests == nil { sealing.blockSize = DeltaPolicy.blockSize(content.taken.byteCount) }
-        return sealing
+        // If they are known already, they aren't needed once more.
+        let blockSize = content.digests == nil ? DeltaPolicy.blockSize(content.taken.byteCount) : nil
+        return OutgoingFile.Form(sealing: sealing, blockSize: blockSize)
     }
 }

@@ -60,10 +60,7 @@ extension WholeStoreUploadOperation {
         let own = records.first { $0.path == store.path }
         var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
         new.file = store.file
-        // The manifest names the digest of a file that isn't sealed, and the transfer doesn't compute it.
-        guard own != nil || !records.isEmpty || !published.manifests.isEmpty || !seal.isEncrypted else {
-            return (new, nil)
-        }
+        guard own != nil || !records.isEmpty || !published.manifests.isEmpty else { return (new, nil) }
         let digests = try await taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
         let root = digests.root
         let copied = records.first { record in
@@ -167,7 +164,8 @@ extension WholeStoreUploadOperation {
         let others = uploads.map(\.name).filter { $0 != name } + target.published.manifests.map(\.name)
         var expected = content.transferSubject(of: name, key, in: document, salt: noted.subject.salt)
         expected.attempt = noted.subject.attempt
-        guard noted.subject == expected, !target.published.names.contains(name),
+        guard noted.subject == expected, noted.subject.salt.count == (seal.isEncrypted ? EpochKey.saltBytes : 0),
+            !target.published.names.contains(name),
             uploads.contains(where: { $0.name == name && !$0.isPublished }),
             // It must be as new as a push that begins now.
             (others.map(\.generation) + [memory]).allSatisfy({ $0 < name.generation })

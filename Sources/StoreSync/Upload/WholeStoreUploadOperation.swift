@@ -188,17 +188,11 @@ public actor WholeStoreUploadOperation: Operation {
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
-        return try await context.blocking { [baseline = request.baseline, seal] in
+        return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
             let taken =
                 try baseline.map { .copied(try StoreSnapshot(at: $0.store, store.pages)) }
-                ?? TakenStore.take(
-                    store,
-                    holding: holding,
-                    // What isn't sealed is sent as it's read.
-                    digestsWhatIsRead: seal.isEncrypted,
-                    copyingTo: copy
-                )
+                ?? TakenStore.take(store, holding: holding, copyingTo: copy)
             var sets: [WholeStoreFile: StoreSnapshot] = [:]
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)

@@ -21,6 +21,15 @@ struct ContentTally: Sendable {
     /// The message of which the digest of the seals is taken.
     private var seals = FileMagic.seals.bytes
 
+    /// The tally of an empty file.
+    init() {}
+
+    /// The tally of the beginning of a sealed file, which ends with some chunks.
+    init(of chunks: some Collection<NotedChunk>) {
+        add(sealedBytes: SealedHeader.byteCount)
+        for chunk in chunks { add(seal: chunk.seal, plainBytes: ContentRoot.blockSize, sealedBytes: chunk.storedBytes) }
+    }
+
     /// Adds a chunk.
     mutating func add(seal: [UInt8], plainBytes: Int, sealedBytes: Int) {
         precondition(seal.count == ChunkRecord.sealBytes, "a seal can't have \(seal.count) bytes")

@@ -1,4 +1,5 @@
 package import ContentDigests
+import ThreadSupport
 
 extension ContentRoot {
     /// Digests a file's content while it's read, on all cores.
@@ -35,21 +36,11 @@ extension FileDigests {
         _ pages: PageHash,
         on workers: SealingWorkers
     ) async throws -> FileDigests where Source.Element == [UInt8] {
-        let size = ContentRoot.blockSize
-        var content = ByteStream(source.makeAsyncIterator())
-        let window = ChunkWindow<ChunkDigests>(workers)
-        var digester = FileDigester(blockSize: blockSize, pages)
-        var isOver = false
-        while true {
-            while !window.isFull, !isOver {
-                let block = try await content.take(size)
-                isOver = block.count < size
-                guard !block.isEmpty else { break }
-                window.append(workers.submit { _ in ChunkDigests(of: block, chunkSize: size, by: pages) })
-            }
-            guard let chunk = try await window.next() else { break }
-            digester.append(chunk)
-        }
-        return digester.finalize()
+        let digests = Locked<FileDigests?>(nil)
+        var content = DigestedContent(source, pages, on: workers) { pass in digests.withLock { $0 = pass } }
+        content.blockSize = blockSize
+        for try await _ in content {}
+        guard let digests = digests.withLock({ $0 }) else { preconditionFailure("a whole pass has digests") }
+        return digests
     }
 }

@@ -88,7 +88,7 @@ where Source.Element == [UInt8] {
                 let (seal, sealedBytes) = (opened.seal, opened.sealedBytes)
                 tally.add(seal: seal, plainBytes: opened.plaintext.count, sealedBytes: sealedBytes)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    onChunk(Int(index) - 1 - window.count, NotedChunk(seal: seal, sealedBytes: sealedBytes))
+                    onChunk(Int(index) - 1 - window.count, NotedChunk(seal: seal, storedBytes: sealedBytes))
                 }
                 return opened.plaintext
             } catch {

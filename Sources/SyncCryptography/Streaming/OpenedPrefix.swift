@@ -20,13 +20,8 @@ package struct OpenedPrefix: Sendable {
     /// Creates the prefix that consists of noted chunks; `nil` if there are none.
     package init?(_ noted: some Collection<NotedChunk>, start: [UInt8]) {
         guard !noted.isEmpty else { return nil }
-        var tally = ContentTally()
-        tally.add(sealedBytes: Self.startBytes)
-        for chunk in noted {
-            tally.add(seal: chunk.seal, plainBytes: ContentRoot.blockSize, sealedBytes: chunk.sealedBytes)
-        }
         self.start = start
         count = noted.count
-        self.tally = tally
+        tally = ContentTally(of: noted)
     }
 }

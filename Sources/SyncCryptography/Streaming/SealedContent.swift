@@ -16,7 +16,7 @@ where Source.Element == [UInt8] {
     package var blockSize: Int?
 
     /// The beginning of the file that exists already: the source gives the bytes after it, and a pass the bytes to append.
-    package var prefix: SealedPrefix?
+    package var prefix: NotedPrefix?
 
     /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
@@ -59,8 +59,6 @@ where Source.Element == [UInt8] {
         private var tally: ContentTally
         private var digester: FileDigester
         private var effort: CompressionEffort
-        /// The chunk after the window, read ahead to know whether it exists; `nil` if none was read yet.
-        private var ahead: [UInt8]?
         private var index: UInt64
         private var hasBegun: Bool
         /// Whether the last chunk has been added to the window.
@@ -71,9 +69,9 @@ where Source.Element == [UInt8] {
             self.content = content
             plaintext = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
-            tally = content.prefix?.tally ?? ContentTally()
+            tally = content.prefix.map { ContentTally(of: $0.chunks) } ?? ContentTally()
             digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize, content.pages)
-            index = UInt64(content.prefix?.count ?? 0)
+            index = UInt64(content.prefix?.chunks.count ?? 0)
             hasBegun = index > 0
             effort = CompressionEffort(content.codec.compression)
         }
@@ -100,7 +98,7 @@ where Source.Element == [UInt8] {
                 tally.add(seal: seal, plainBytes: digests.byteCount, sealedBytes: record.count)
                 digester.append(digests)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    let chunk = NotedChunk(seal: seal, sealedBytes: record.count, digest: digests.digest)
+                    let chunk = NotedChunk(seal: seal, storedBytes: record.count, digest: digests.digest)
                     onChunk(Int(index) - 1 - window.count, chunk)
                 }
                 return record
@@ -113,11 +111,8 @@ where Source.Element == [UInt8] {
         private mutating func submitChunk() async throws {
             let codec = content.codec
             let size = codec.header.chunkSize
-            let chunk: [UInt8]
-            if let ahead { chunk = ahead } else { chunk = try await plaintext.take(size) }
-            let following = chunk.count < size ? [] : try await plaintext.take(size)
-            ahead = following
-            hasLast = following.isEmpty
+            let chunk = try await plaintext.take(size)
+            hasLast = try await plaintext.isOver()
             window.append(
                 content.workers.submit { [index, hasLast, level = effort.level, pages = content.pages] workspace in
                     Sealed(
@@ -151,6 +146,9 @@ extension EpochKey {
         SealedContent(source, ChunkCodec(sealing: context, with: self, options: options), pageHash, workers, onEnd)
     }
 
+    /// The size of a file's salt, in bytes.
+    package static let saltBytes = SealedHeader.saltBytes
+
     /// Returns a random salt, for a caller that has to know a file's salt before it seals the file.
-    package static func newSalt() -> [UInt8] { Sodium.randomBytes(SealedHeader.saltBytes) }
+    package static func newSalt() -> [UInt8] { Sodium.randomBytes(saltBytes) }
 }

@@ -1,0 +1,111 @@
+package import ContentDigests
+
+/// A file's content, digested while it's read.
+///
+/// Each pass reads the source from its beginning and returns its bytes in chunks of 1 MiB; the last one may be shorter.
+///
+/// Chunks are digested on all cores, in order and a bounded number at a time, while the caller writes the previous chunk. A
+/// cancelled pass ends within one chunk.
+package struct DigestedContent<Source: AsyncSequence & Sendable>: AsyncSequence, Sendable
+where Source.Element == [UInt8] {
+    /// The size in bytes of the blocks to digest too; `nil` for none.
+    package var blockSize: Int?
+
+    /// The beginning of the file that was digested before: the source gives the bytes after it.
+    package var prefix: NotedPrefix?
+
+    /// Called for each chunk but the last, before it's returned; must not block.
+    package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
+
+    private let source: Source
+    private let pages: PageHash
+    private let workers: SealingWorkers
+    private let onEnd: @Sendable (FileDigests) -> Void
+
+    /// Creates the content.
+    ///
+    /// - Parameters:
+    ///   - source: The file's content, in pieces of any size; fastest with pieces of 1 MiB.
+    ///   - pages: How its pages are digested.
+    ///   - workers: The workers that digest; the content can be iterated as long as they run.
+    ///   - onEnd: Called at the end of each whole pass, before its last chunk is returned: a reader that knows the file's size
+    ///     may not wait for the `nil` after it.
+    package init(
+        _ source: Source,
+        _ pages: PageHash,
+        on workers: SealingWorkers,
+        onEnd: @escaping @Sendable (FileDigests) -> Void
+    ) {
+        self.source = source
+        self.pages = pages
+        self.workers = workers
+        self.onEnd = onEnd
+    }
+
+    /// Starts a pass.
+    package func makeAsyncIterator() -> Iterator {
+        Iterator(self)
+    }
+
+    /// Returns the chunks of a file in order.
+    package struct Iterator: AsyncIteratorProtocol {
+        private struct Digested: Sendable {
+            var chunk: [UInt8]
+            var digests: ChunkDigests
+        }
+
+        private let content: DigestedContent
+        private var bytes: ByteStream<Source.AsyncIterator>
+        private let window: ChunkWindow<Digested>
+        private var digester: FileDigester
+        private var index: Int
+        /// Whether the last chunk has been added to the window.
+        private var hasLast = false
+        private var isOver = false
+
+        fileprivate init(_ content: DigestedContent) {
+            self.content = content
+            bytes = ByteStream(content.source.makeAsyncIterator())
+            window = ChunkWindow(content.workers)
+            digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize, content.pages)
+            index = content.prefix?.chunks.count ?? 0
+        }
+
+        /// Returns the next chunk, or `nil` at the end.
+        package mutating func next() async throws -> [UInt8]? {
+            guard !isOver else { return nil }
+            do {
+                try Task.checkCancellation()
+                while !window.isFull, !hasLast { try await submitChunk() }
+                let digested = try await window.next()
+                if let digests = digested?.digests { digester.append(digests) }
+                if hasLast, window.isEmpty {
+                    isOver = true
+                    content.onEnd(digester.finalize())
+                } else if let onChunk = content.onChunk, let digests = digested?.digests {
+                    onChunk(index - 1 - window.count, NotedChunk(digests))
+                }
+                return digested?.chunk
+            } catch {
+                isOver = true
+                throw error
+            }
+        }
+
+        private mutating func submitChunk() async throws {
+            let chunk = try await bytes.take(ContentRoot.blockSize)
+            hasLast = try await bytes.isOver()
+            // Only an empty file has no chunk.
+            guard !chunk.isEmpty else { return }
+            window.append(
+                content.workers.submit { [pages = content.pages] _ in
+                    Digested(
+                        chunk: chunk,
+                        digests: ChunkDigests(of: chunk, chunkSize: ContentRoot.blockSize, by: pages)
+                    )
+                }
+            )
+            index += 1
+        }
+    }
+}
