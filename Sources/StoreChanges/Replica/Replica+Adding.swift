@@ -8,9 +8,9 @@ extension Replica {
 
     /// Adds what was captured, as one set or several, and integrates it.
     ///
-    /// To integrate a set, a device keeps all of its rows in memory. So many updates, as when an app fills a new column, become several
-    /// sets of ``maximumChanges`` each. Only updates that no constraint can concern are moved into sets of their own: for them it's the
-    /// same whether they come together or one after the other. A device that has only some of the sets has a valid state too.
+    /// To integrate a set, a device keeps all of its rows in memory. So many changes, as when an app imports rows or fills a new column,
+    /// become several sets of ``maximumChanges`` each: as if the user had made them one after the other, and the app's store had been
+    /// valid after each set. So a device that has only some of the sets has a valid state too.
     ///
     /// - Parameters:
     ///   - header: The header of the first set.
@@ -30,19 +30,43 @@ extension Replica {
 }
 
 extension FoldSchema {
-    /// Divides changes into parts of at most `size`; only the first, which has all changes that constraints concern, may be larger.
+    /// Divides changes into parts of at most `size`; only the part with all changes that must stay together may be larger.
     fileprivate func parts(of changes: [Change], of size: Int) -> [[Change]] {
         guard changes.count > size else { return [changes] }
         let constrained = tables.mapValues(\.constrainedColumns)
-        // `CHECK` constraints don't count: each concerns one row, whose columns stay together.
-        func isFree(_ change: Change) -> Bool {
-            guard case .update(let cells) = change.edit else { return false }
-            return constrained[change.table]?.isDisjoint(with: cells.keys) ?? false
+        let places = Dictionary(grouping: changes) { place(of: $0, constrained) }
+        let (early, late) = (places[.early] ?? [], places[.late] ?? [])
+        // The rest of the early changes fills the middle part, so that no part is empty.
+        let first = early.runs(of: size, from: 0).dropLast()
+        let middle = early.dropFirst(first.count * size) + (places[.middle] ?? [])
+        let room = max(0, size - middle.count)
+        return first + [Array(middle + late.prefix(room))] + late.runs(of: size, from: room)
+    }
+
+    /// When a change takes effect, of those that were captured together.
+    private enum Place {
+        /// Before the others.
+        case early
+        /// With all that constraints may tie to it.
+        case middle
+        /// After the others.
+        case late
+    }
+
+    /// Where a change can stand so that all constraints hold after each part.
+    ///
+    /// `CHECK` constraints don't count: each concerns one row, whose columns stay together.
+    private func place(of change: Change, _ constrained: [String: Set<String>]) -> Place {
+        guard let table = tables[change.table] else { return .middle }
+        // Another change may need a row to which a reference can lead, or need it gone.
+        let isReferenced = !table.incoming.isEmpty
+        switch change.edit {
+        // Its unique values may be another row's from then on. What a CASCADE deletes stays with the row from which it came.
+        case .delete(let row): return isReferenced || !row.parents.isEmpty ? .middle : .early
+        // Its unique values and the rows to which it refers are there by then.
+        case .insert: return isReferenced ? .middle : .late
+        case .update(let cells): return constrained[change.table]?.isDisjoint(with: cells.keys) ?? false ? .late : .middle
         }
-        let (free, others) = (changes.filter(isFree), changes.filter { !isFree($0) })
-        let room = max(0, size - others.count)
-        let rest = stride(from: room, to: free.count, by: size).map { Array(free[$0..<min($0 + size, free.count)]) }
-        return [others + free.prefix(room)] + rest
     }
 }
 
@@ -51,5 +75,12 @@ extension FoldSchema.Table {
     fileprivate var constrainedColumns: Set<String> {
         keyColumns.union(uniques.flatMap(\.columns)).union(references.flatMap(\.key.columns))
             .union(referencedColumns.joined())
+    }
+}
+
+extension [Change] {
+    /// The changes from `start` on, in runs of `size`; the last may be shorter.
+    fileprivate func runs(of size: Int, from start: Int) -> [[Change]] {
+        stride(from: start, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
     }
 }

@@ -28,9 +28,10 @@ struct ReplicaLogTests {
     private static func send(_ sender: SimulatedDevice, _ receiver: SimulatedDevice, at time: UInt64 = 0) throws
         -> SyncChangeSet
     {
+        let former = sender.sets.count
         let set = try #require(try sender.capture(at: time))
         try sender.write()
-        try receiver.integrate([set])
+        try receiver.integrate(Array(sender.sets.dropFirst(former)))
         try receiver.write()
         return set
     }
@@ -258,6 +259,7 @@ struct ReplicaLogTests {
         try original.edit("INSERT INTO note VALUES (1, NULL, 'milk')")
         try original.capture(at: 1)
         try original.notePublication()
+        let common = original.sets.count
         let copy = try SimulatedDevice(copying: original)
         // All of them have the same names on both.
         for (device, number) in [(original, 1), (copy, 2)] {
@@ -273,9 +275,9 @@ struct ReplicaLogTests {
             try device.capture(at: 10 + UInt64(number))
             try device.notePublication()
         }
-        let (first, second) = (try #require(original.sets.last), try #require(copy.sets.last))
-        try original.integrate([second])
-        try copy.integrate([first])
+        let (first, second) = (original.sets.dropFirst(common), copy.sets.dropFirst(common))
+        try original.integrate(Array(second))
+        try copy.integrate(Array(first))
         let (loser, winner) = try original.hasLostIdentity() ? (original, copy) : (copy, original)
         try loser.become("another")
         // Another row has the number by then.
@@ -445,16 +447,17 @@ struct ReplicaLogTests {
         try phone.edit("INSERT INTO note VALUES (3, 1, 'eggs', 'six')")
         try phone.edit("UPDATE note SET folder = 1, title = 'oat milk' WHERE id = 1")
         try phone.edit("DELETE FROM note WHERE id = 2")
-        let unread = try #require(try phone.capture())
+        try phone.capture()
+        let unread = phone.sets
         try phone.write()
         let removals = [phone.client: UInt64(0)]
         try laptop.remember([], removals: removals)
         try laptop.edit("DELETE FROM folder WHERE id = 1")
         try laptop.edit("UPDATE note SET title = 'soy milk' WHERE id = 1")
         let meanwhile = try #require(try laptop.capture())
-        try laptop.integrate([unread])
+        try laptop.integrate(unread)
         #expect(try laptop.rows("SELECT title FROM note ORDER BY id") == ["\"soy milk\"", "\"bread\""])
-        #expect(try laptop.publishHead().voids.map(\.set.id) == [unread.header.id])
+        #expect(try laptop.publishHead().voids.map(\.set.id) == unread.map(\.header.id))
 
         try phone.integrate([meanwhile])
         try phone.remember([], removals: removals)
@@ -463,7 +466,8 @@ struct ReplicaLogTests {
         try phone.become("tablet")
         #expect(try !phone.hasLostIdentity())
         let again = try #require(try phone.captureVoidSetsAgain().first)
-        #expect(again.header.id == SetID(phone.client, 1) && again.header.seen[laptop.client]?.sequence == 2)
+        #expect(again.header.id == SetID(phone.client, 1))
+        #expect(again.header.seen[laptop.client]?.sequence == UInt64(laptop.sets.count))
         #expect(try phone.captureVoidSetsAgain().isEmpty, "once")
         try phone.write()
         try laptop.integrate([again])

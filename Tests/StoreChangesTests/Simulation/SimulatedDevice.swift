@@ -37,7 +37,7 @@ final class SimulatedDevice {
         }
     }
 
-    /// Opens a replica; every other client divides many updates into sets of three changes.
+    /// Opens a replica; every other client divides many changes into sets of three.
     private static func replica(in db: Database, _ schema: StoreSchema, of client: ClientID) throws -> Replica {
         let replica = try Replica(db, schema, client: client, document: "notes")
         if client.rawValue.utf8.reduce(0, &+).isMultiple(of: 2) { replica.maximumChanges = 3 }
