@@ -65,7 +65,8 @@ extension FoldSchema {
         case .delete(let row): return isReferenced || !row.parents.isEmpty ? .middle : .early
         // Its unique values and the rows to which it refers are there by then.
         case .insert: return isReferenced ? .middle : .late
-        case .update(let cells): return constrained[change.table]?.isDisjoint(with: cells.keys) ?? false ? .late : .middle
+        case .update(let cells):
+            return constrained[change.table]?.isDisjoint(with: cells.keys) ?? false ? .late : .middle
         }
     }
 }

@@ -1,3 +1,4 @@
+import DatabaseSupport
 package import GRDB
 
 /// What this device knows of a document: the state that merging gives, and how far the store is from it.

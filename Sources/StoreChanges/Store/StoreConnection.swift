@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 package import GRDB
 import GRDBSQLite

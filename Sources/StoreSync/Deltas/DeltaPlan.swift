@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import Foundation
 import Operations
 import RemoteStorage
@@ -61,8 +62,8 @@ struct DeltaPlan: Sendable {
             }
             try file.close()
         }
-        try await store.release(having: root, on: context.blockingExecutor)
-        return DeltaFile(url: url, byteCount: byteCount, bases: bases)
+        let status = try await store.release(having: root, on: context.blockingExecutor)
+        return DeltaFile(url: url, byteCount: byteCount, bases: bases, status: status)
     }
 
     private func read(_ store: TakenStore, _ pages: PageHash, at offset: Int64, _ count: Int) throws -> [UInt8] {
@@ -84,6 +85,8 @@ struct DeltaFile: Sendable {
     let byteCount: Int64
     /// The uploads that the delta builds on, the whole copy first.
     let bases: [UploadReference]
+    /// The status of the store's files, as ``TakenStore/release(having:on:)`` returned it.
+    let status: StoreStatus?
 
     /// The delta in the form of a store, which the upload reads instead of the local store.
     var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, .plain, knownRoot: nil)) }

@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import FileSupport
 import Foundation
 import ThreadSupport
@@ -89,6 +90,9 @@ final class HeldFile: HeldStore {
         try StoreSnapshot.refuseSideFiles(of: store)
         return found == root && store.fingerprint == fingerprint
     }
+
+    /// None: a program that maps the file into memory changes it without a change of its status.
+    var status: StoreStatus? { nil }
 
     func release() {
         state.withLock { state in

@@ -18,6 +18,9 @@ struct LocalStore: Sendable {
     /// Observes the steps in which the store is read or replaced.
     let steps: StepObserver
 
+    /// This device's clock.
+    let now: @Sendable () -> Date
+
     /// The canonical path, under which the store is remembered.
     var path: String { url.path }
 
@@ -28,9 +31,13 @@ struct LocalStore: Sendable {
     ///
     /// - Throws: ``StoreSyncError`` if the directory doesn't exist, the name is too long, or the path exists and isn't
     ///   a file.
-    init(_ url: URL, pages: PageHash = .plain, steps: StepObserver = .none) throws {
-        self.pages = pages
-        self.steps = steps
+    init(
+        _ url: URL,
+        pages: PageHash = .plain,
+        steps: StepObserver = .none,
+        now: @escaping @Sendable () -> Date = { .now }
+    ) throws {
+        (self.pages, self.steps, self.now) = (pages, steps, now)
         guard !url.lastPathComponent.isEmpty, url.path != "/" else {
             throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")
         }

@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import RemoteStorage
 
 /// The key of an application in this device's memory.
@@ -48,6 +49,8 @@ struct StoreRecord: Hashable, Sendable, Codable {
     var integrityKey: String
     /// Digest of the store as it was last pushed or pulled, in hexadecimal.
     var contentRoot: String?
+    /// The status of a database's files when it had that content; `nil` if it must be read to know whether it has it.
+    var status: StoreStatus?
     /// The upload that the store equals if it wasn't changed since; `nil` for a store that TICoreDataSync uploaded.
     var base: UploadName?
     /// The uploads that the store contains: its base, and the uploads that the base includes.
@@ -79,7 +82,7 @@ struct StoreRecord: Hashable, Sendable, Codable {
             settled.contained.formIntersection(pending.contained)
             return settled
         }
-        settled.contentRoot = root
+        (settled.contentRoot, settled.status) = (root, nil)
         settled.base = pending.base
         settled.contained = pending.contained
         settled.integrityKey = pending.integrityKey

@@ -121,6 +121,20 @@ extension WholeStoreUploadOperation {
         )
     }
 
+    /// Returns the same as ``unchanged(_:_:_:_:)`` if the status of a database's files shows that it's as this device recorded it.
+    func unchanged(
+        _ store: LocalStore,
+        _ target: UploadTarget,
+        _ context: OperationContext
+    ) async throws -> (name: UploadName, in: StoreManifest)? {
+        let own = try await context.blocking { [state, key] in try state.store(at: store.path, document: key) }
+        guard let own, let status = own.status, own.pending == nil, !own.mustReplace,
+            own.integrityKey == document.integrityKey,
+            try await context.blocking({ store.isUnchanged(since: status) })
+        else { return nil }
+        return try await unchanged(own, own.contentRoot.flatMap(ContentRoot.init(hex:)), target.published, context)
+    }
+
     /// Returns the upload that equals the store, and an upload on the remote that holds it, if nothing must be
     /// published.
     ///

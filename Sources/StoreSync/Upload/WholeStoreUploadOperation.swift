@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import Foundation
 public import Operations
 public import RemoteStorage
@@ -56,7 +57,7 @@ public actor WholeStoreUploadOperation: Operation {
                 )
             }
             let store = try await context.blocking { [request, seal, state] in
-                try LocalStore(request.url, pages: seal.pageHash, steps: state.steps)
+                try LocalStore(request.url, pages: seal.pageHash, steps: state.steps, now: state.now)
             }
             let locks = try await context.blocking { [state, key] in
                 [
@@ -70,6 +71,9 @@ public actor WholeStoreUploadOperation: Operation {
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
             try await refusal
+            if let (name, manifest) = try await unchanged(store, target, context) {
+                return await unchanged(name, in: manifest, byteCount: try store.byteCount, target)
+            }
             do {
                 return try await upload(store, holding: true, to: target, context)
             } catch let error as StoreSyncError where error.code == .storeChanged && request.baseline == nil {
@@ -94,13 +98,7 @@ public actor WholeStoreUploadOperation: Operation {
                 switch try await decide(on: content, to: target, context) {
                 case .nothing(let name, let manifest, let record):
                     try await recordUnchanged(record, of: content, context)
-                    var result = result(name, in: manifest, of: content, target)
-                    result.warnings += await document.recordSync(
-                        of: target.client,
-                        at: state.now(),
-                        backend.recentSyncHooks
-                    )
-                    return result
+                    return await unchanged(name, in: manifest, byteCount: content.taken.byteCount, target)
                 case .send(let plan):
                     return try await carryOut(plan, to: target, context)
                 }
@@ -109,6 +107,18 @@ public actor WholeStoreUploadOperation: Operation {
             await content.taken.discard(on: context.blockingExecutor)
             throw error
         }
+    }
+
+    /// Returns the result for a store that equals an upload.
+    private func unchanged(
+        _ name: UploadName,
+        in manifest: StoreManifest,
+        byteCount: Int64,
+        _ target: UploadTarget
+    ) async -> WholeStoreUpload {
+        var result = result(name, in: manifest, byteCount: byteCount, target)
+        result.warnings += await document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
+        return result
     }
 
     /// Records that the store equals an upload, even if it was recognized only by its content.
@@ -120,8 +130,9 @@ public actor WholeStoreUploadOperation: Operation {
         guard let root = record.contentRoot.flatMap(ContentRoot.init(hex:)) else {
             preconditionFailure("the record of a store that was compared has its digest")
         }
-        try await content.taken.release(having: root, on: context.blockingExecutor)
-        try await context.blocking { [state, key] in
+        var record = record
+        record.status = try await content.taken.release(having: root, on: context.blockingExecutor)
+        try await context.blocking { [state, key, record] in
             if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
         }
     }
@@ -140,13 +151,14 @@ public actor WholeStoreUploadOperation: Operation {
         let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
         async let early =
             isSmall ? document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks) : []
-        let files = try await send(plan, context)
+        let (files, status) = try await send(plan, context)
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)
         // These are known only now, and are recorded before any device can see the upload.
         upload.tags = tags(of: files)
         upload.contentRoot = manifest[.store]?.contentRoot.description
         upload.store?.contentRoot = upload.contentRoot
+        upload.store?.status = status
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
@@ -157,7 +169,7 @@ public actor WholeStoreUploadOperation: Operation {
             try await context.blocking { [state, upload] in try state.commitPush(upload, givingUp: target.missing) }
         }
         await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
-        var result = result(manifest.name, in: manifest, of: plan.content, target)
+        var result = result(manifest.name, in: manifest, byteCount: plan.content.taken.byteCount, target)
         result.warnings += forgotten + target.published.overlooked + givenUp(plan, target)
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
         result.warnings += await early + late
@@ -209,7 +221,10 @@ public actor WholeStoreUploadOperation: Operation {
 
     // MARK: Sending
 
-    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> [SentFile] {
+    /// Sends the files, and releases the store.
+    ///
+    /// - Returns: The files, and the status of the store's files as ``TakenStore/release(having:on:)`` returned it.
+    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> ([SentFile], StoreStatus?) {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: plan.content.totalBytes)
         let journal = state.pushJournal(of: key)
         let files = try await SealingWorkers.withWorkers { workers in
@@ -225,12 +240,13 @@ public actor WholeStoreUploadOperation: Operation {
             return try await transfer.files()
         }
         // When a delta was written, the store was released.
+        var status = plan.content.delta?.status
         if plan.content.delta == nil, let root = files.first?.entry.contentRoot {
-            try await plan.content.taken.release(having: root, on: context.blockingExecutor)
+            status = try await plan.content.taken.release(having: root, on: context.blockingExecutor)
         }
         // A transfer that may have been published, or that this upload replaces, is never resumed.
         try await context.blocking { try journal.remove() }
-        return files
+        return (files, status)
     }
 
     /// The tags of the files that were sent, by name, if the backend derives tags from the content.
@@ -268,13 +284,13 @@ public actor WholeStoreUploadOperation: Operation {
     /// - Parameters:
     ///   - name: The upload that equals the store.
     ///   - manifest: The manifest of an upload on the remote that holds it: of that upload, or of a head that includes it.
-    ///   - content: The store.
+    ///   - byteCount: The size of the store, in bytes.
     ///   - target: The uploads on the remote, before this push.
     /// - Returns: The result, with warnings about the registration and about divergence.
     private func result(
         _ name: UploadName,
         in manifest: StoreManifest,
-        of content: UploadContent,
+        byteCount: Int64,
         _ target: UploadTarget
     ) -> WholeStoreUpload {
         let isUnchanged = target.published.manifests.contains { $0.name == manifest.name }
@@ -291,7 +307,7 @@ public actor WholeStoreUploadOperation: Operation {
         return WholeStoreUpload(
             client: target.client,
             generation: name.generation,
-            bytes: content.taken.byteCount,
+            bytes: byteCount,
             storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
             isEncrypted: seal.isEncrypted,
             isUnchanged: isUnchanged,

@@ -1,5 +1,5 @@
-import StoreChanges
 import OperationsTesting
+import StoreChanges
 import Testing
 
 @Suite("A capture", .timeLimit(.minutes(60)))

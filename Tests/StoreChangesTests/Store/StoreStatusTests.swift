@@ -1,3 +1,4 @@
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB

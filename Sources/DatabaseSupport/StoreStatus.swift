@@ -1,6 +1,5 @@
 import ByteCoding
-import Foundation
-import SystemPackage
+package import Foundation
 
 #if canImport(Darwin)
 import Darwin
@@ -12,12 +11,12 @@ import Glibc
 ///
 /// A commit changes the size or a time of the file, or of its write-ahead log. File systems count time in steps; a write
 /// within the same step as the status might not show in it.
-struct StoreStatus: Equatable {
+package struct StoreStatus: Hashable, Sendable, Codable {
     /// Device, inode, size and both times of every file; empty for a file that doesn't exist.
     private let files: [[Int64]]
 
     /// Reads the status of a store's files.
-    init(ofStoreAt path: String) {
+    package init(ofStoreAt path: String) {
         // A write-ahead log that is empty comes and goes with its readers.
         files = [path, path + "-wal"].map(Self.status).map { $0.isEmpty || $0[2] > 0 ? $0 : [] }
     }
@@ -36,14 +35,17 @@ struct StoreStatus: Equatable {
         ]
     }
 
+    /// Whether there is a write-ahead log that isn't empty.
+    package var hasLog: Bool { !files[1].isEmpty }
+
     /// The size of all files, in bytes.
-    var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
+    package var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
 
     /// The time from which on a write shows in the status.
     ///
     /// Some file systems count whole or even seconds. One whose times have microseconds counts in the kernel's ticks, of
     /// at most 10 milliseconds.
-    var settled: Date {
+    package var settled: Date {
         let existing = files.filter { !$0.isEmpty }
         let last = existing.flatMap { [$0[3] * 1_000_000_000 + $0[4], $0[5] * 1_000_000_000 + $0[6]] }.max() ?? 0
         let step = existing.allSatisfy { $0[6] % 1_000_000 == 0 } ? 2 : Self.tick
@@ -51,10 +53,10 @@ struct StoreStatus: Equatable {
     }
 
     /// More than a tick of the kernel's clock, in seconds.
-    static let tick = 0.05
+    package static let tick = 0.05
 
-    /// The status as the replica keeps it.
-    var bytes: [UInt8] {
+    /// The status in bytes, of which two are equal if it's the same.
+    package var bytes: [UInt8] {
         files.flatMap { [UInt8($0.count)] + $0.flatMap { UInt64(bitPattern: $0).littleEndianBytes } }
     }
 }

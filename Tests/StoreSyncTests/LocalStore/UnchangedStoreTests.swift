@@ -1,0 +1,136 @@
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import TestSupport
+import Testing
+
+@testable import StoreSync
+
+@Suite("A database that wasn't changed since the last push", .timeLimit(.minutes(60)))
+struct UnchangedStoreTests {
+    /// How long after the last write a device pushes, in seconds, by its own clock: then it trusts the status of the files.
+    private static let pause: TimeInterval = 10
+
+    private let fixture: Fixture
+    private let device: Device
+
+    init() throws {
+        fixture = try Fixture(password: "correct horse")
+        device = try fixture.device("a", clockError: Self.pause)
+    }
+
+    /// The status that the device has recorded of the store's files.
+    private var recorded: StoreRecord? {
+        get throws {
+            let key = DocumentKey(
+                application: ApplicationKey(remote: device.backend.identity, application: device.application.rawValue),
+                document: device.document.rawValue
+            )
+            return try device.state.stores(of: key).first
+        }
+    }
+
+    /// Appends so much that the file grows: within one tick of the file system's clock, its times stay the same.
+    private func grow() throws {
+        let queue = try DatabaseQueue(path: device.store.path)
+        try queue.inDatabase { try $0.execute(sql: "INSERT INTO note VALUES (hex(randomblob(50000)))") }
+        try queue.close()
+    }
+
+    @Test("isn't read: it's pushed although another program has locked it")
+    func locked() async throws {
+        try device.write("one")
+        try Store.setJournalMode("delete", of: device.store)
+        _ = try await device.push().value
+        #expect(try recorded?.status != nil)
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let app = try DatabaseQueue(path: device.store.path, configuration: configuration)
+        try app.inDatabase { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+        let push = try await device.push().value
+        #expect(push.isUnchanged)
+        #expect(push.bytes == Int64(try Data(contentsOf: device.store).count))
+        try app.inDatabase { try $0.execute(sql: "ROLLBACK") }
+    }
+
+    @Test("is told from one that was", arguments: ["wal", "delete", "truncate", "persist"])
+    func edited(mode: String) async throws {
+        try device.write("one")
+        try Store.setJournalMode(mode, of: device.store)
+        for _ in 0..<3 {
+            #expect(try await !device.push().value.isUnchanged)
+            #expect(try recorded?.status != nil)
+            #expect(try await device.push().value.isUnchanged)
+            try grow()
+        }
+        _ = try await device.push().value
+        let reader = try fixture.device("reader")
+        _ = try await reader.pull().value
+        #expect(try reader.notes() == device.notes())
+        // What replaces the store is read, even if it's the same.
+        let copy = fixture.folder.appending(path: "copy")
+        try FileManager.default.copyItem(at: device.store, to: copy)
+        try FileManager.default.removeItem(at: device.store)
+        try FileManager.default.moveItem(at: copy, to: device.store)
+        let former = try recorded?.status
+        #expect(try await device.push().value.isUnchanged)
+        #expect(try recorded?.status != former)
+    }
+
+    @Test("is read if the write-ahead log has a commit since, or within two seconds after the last write")
+    func untrusted() async throws {
+        try device.write("one")
+        let app = try DatabaseQueue(path: device.store.path)
+        let pushing = try fixture.device("a", clockError: Self.pause) { step in
+            // While the first push sends the store.
+            guard step.contains("WholeStore.ticdsync") else { return }
+            try app.inDatabase { try $0.execute(sql: "INSERT INTO note VALUES ('meanwhile')") }
+        }
+        _ = try await pushing.push().value
+        #expect(try recorded?.contentRoot != nil && recorded?.status == nil)
+        #expect(try await !device.push().value.isUnchanged)
+        try app.close()
+        let hasty = try fixture.device("a", clockError: -3600)
+        try device.write("two")
+        #expect(try await !hasty.push().value.isUnchanged)
+        #expect(try recorded?.status == nil)
+        #expect(try await hasty.push().value.isUnchanged)
+        #expect(try recorded?.status == nil)
+    }
+
+    @Test("is refused if its document was replaced, although its files are the same")
+    func replaced() async throws {
+        try device.write("one")
+        _ = try await device.push().value
+        let other = try fixture.device("b")
+        try other.write("other")
+        _ = try await other.removeDocument().value
+        _ = try await other.push(recreates: true).value
+        #expect(try recorded?.status != nil)
+        #expect(await code { try await device.push().value } == .documentReplaced)
+    }
+
+    @Test("is sent again if the storage has lost it, and always if the user says so")
+    func lost() async throws {
+        try device.write("one")
+        _ = try await device.push().value
+        #expect(try await !device.push(whole: true).value.isUnchanged)
+        #expect(try await device.push().value.isUnchanged)
+        for path in try fixture.files().keys
+        where path.contains("/WholeStore/") && path.hasSuffix("WholeStore.ticdsync") {
+            try FileManager.default.removeItem(at: fixture.share.appending(path: path))
+        }
+        #expect(try await !device.push().value.isUnchanged)
+        let reader = try fixture.device("reader")
+        _ = try await reader.pull().value
+        #expect(try reader.notes() == device.notes())
+    }
+
+    @Test("is read if it isn't a database, since a program that maps a file into memory doesn't change its times")
+    func file() async throws {
+        try Data(repeating: 1, count: 100_000).write(to: device.store)
+        _ = try await device.push().value
+        #expect(try recorded?.contentRoot != nil && recorded?.status == nil)
+    }
+}
