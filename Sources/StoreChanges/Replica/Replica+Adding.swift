@@ -18,7 +18,7 @@ extension Replica {
     /// - Returns: The sets.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func add(_ header: SyncChangeSet.Header, _ changes: [Change]) throws -> [SyncChangeSet] {
-        var parts = state.schema.parts(of: changes, of: maximumChanges)[...]
+        var parts = state.schema.parts(of: changes, isMigration: header.isMigration, of: maximumChanges)[...]
         var sets = [try add(SyncChangeSet(header, parts.removeFirst()))]
         for part in parts {
             var next = try nextHeader(seen: header.seen, at: header.stamp.rawValue)
@@ -31,16 +31,32 @@ extension Replica {
 
 extension FoldSchema {
     /// Divides changes into parts of at most `size`; only the part with all changes that must stay together may be larger.
-    fileprivate func parts(of changes: [Change], of size: Int) -> [[Change]] {
+    fileprivate func parts(of changes: [Change], isMigration: Bool, of size: Int) -> [[Change]] {
         guard changes.count > size else { return [changes] }
-        let constrained = tables.mapValues(\.constrainedColumns)
-        let places = Dictionary(grouping: changes) { place(of: $0, constrained) }
+        let (constrained, hidden) = (tables.mapValues(\.constrainedColumns), tablesWithHiddenConstraints)
+        let places = Dictionary(grouping: changes) { change in
+            // Rows that a migration inserts are compared with those of other devices, but not with each other.
+            if isMigration, case .insert = change.edit { return Place.middle }
+            return hidden.contains(change.table) ? .middle : place(of: change, constrained)
+        }
         let (early, late) = (places[.early] ?? [], places[.late] ?? [])
         // The rest of the early changes fills the middle part, so that no part is empty.
         let first = early.runs(of: size, from: 0).dropLast()
         let middle = early.dropFirst(first.count * size) + (places[.middle] ?? [])
         let room = max(0, size - middle.count)
         return first + [Array(middle + late.prefix(room))] + late.runs(of: size, from: room)
+    }
+
+    /// The tables with constraints on columns that don't travel: generated ones.
+    private var tablesWithHiddenConstraints: Set<String> {
+        var found: Set<String> = []
+        for table in tables.values {
+            let columns = Set(table.columns)
+            if !table.uniques.allSatisfy({ columns.isSuperset(of: $0.columns) }) { found.insert(table.schema.name) }
+            guard table.references.count < table.schema.references.count else { continue }
+            found.formUnion([table.schema.name] + table.schema.references.map(\.parent))
+        }
+        return found
     }
 
     /// When a change takes effect, of those that were captured together.

@@ -1,5 +1,4 @@
 import ContentDigests
-import DatabaseSupport
 import Foundation
 import Operations
 import RemoteStorage
@@ -62,8 +61,8 @@ struct DeltaPlan: Sendable {
             }
             try file.close()
         }
-        let status = try await store.release(having: root, on: context.blockingExecutor)
-        return DeltaFile(url: url, byteCount: byteCount, bases: bases, status: status)
+        try await store.release(having: root, on: context.blockingExecutor)
+        return DeltaFile(url: url, byteCount: byteCount, bases: bases)
     }
 
     private func read(_ store: TakenStore, _ pages: PageHash, at offset: Int64, _ count: Int) throws -> [UInt8] {
@@ -85,8 +84,6 @@ struct DeltaFile: Sendable {
     let byteCount: Int64
     /// The uploads that the delta builds on, the whole copy first.
     let bases: [UploadReference]
-    /// The status of the store's files, as ``TakenStore/release(having:on:)`` returned it.
-    let status: StoreStatus?
 
     /// The delta in the form of a store, which the upload reads instead of the local store.
     var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, .plain, knownRoot: nil)) }

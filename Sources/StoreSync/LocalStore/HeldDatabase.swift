@@ -141,8 +141,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
                 try file.write(contentsOf: piece)
                 offset += Int64(piece.count)
             }
-            let status = store.status(ofDatabaseWith: byteCount)
-            return StoreSnapshot(url: destination, byteCount: byteCount, store.pages, knownRoot: nil, status: status)
+            return StoreSnapshot(url: destination, byteCount: byteCount, store.pages, knownRoot: nil)
         } catch {
             try? FileManager.default.removeItem(at: destination)
             throw error
@@ -161,16 +160,6 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
             case .held: guard isUnchanged else { throw writtenByOthers }
             case .copied: break
             case .ended(let error): throw error
-            }
-        }
-    }
-
-    var status: StoreStatus? {
-        queue.inDatabase { _ in
-            switch state {
-            case .held: isUnchanged ? store.status(ofDatabaseWith: byteCount) : nil
-            case .copied(let snapshot): snapshot.status
-            case .ended: nil
             }
         }
     }

@@ -1,5 +1,4 @@
 import ContentDigests
-import DatabaseSupport
 import FileSupport
 import Foundation
 import ThreadSupport
@@ -90,9 +89,6 @@ final class HeldFile: HeldStore {
         try StoreSnapshot.refuseSideFiles(of: store)
         return found == root && store.fingerprint == fingerprint
     }
-
-    /// None: a program that maps the file into memory changes it without a change of its status.
-    var status: StoreStatus? { nil }
 
     func release() {
         state.withLock { state in

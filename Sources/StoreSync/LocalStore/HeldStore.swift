@@ -1,5 +1,4 @@
 import ContentDigests
-import DatabaseSupport
 
 /// One state of a store that is read in place, while other programs may write to the store.
 ///
@@ -38,11 +37,6 @@ protocol HeldStore: AnyObject, Sendable {
     ///   - executor: The executor for what blocks.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
     func check(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws
-
-    /// The status of a database's files with this state, if every later write shows in it; otherwise `nil`.
-    ///
-    /// Blocks.
-    var status: StoreStatus? { get }
 
     /// Releases the store, and removes the copy.
     ///

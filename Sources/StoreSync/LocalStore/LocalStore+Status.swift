@@ -6,17 +6,18 @@ extension LocalStore {
     /// For how long after a write the status of a file isn't trusted, in seconds: some file systems count time in steps of two seconds.
     private static let distrust: TimeInterval = 2
 
-    /// The status of a database's files, while a transaction reads the state that is in them.
+    /// The status of a database's files, if every later write shows in it.
     ///
-    /// A commit writes into the log if that transaction keeps it from the file, and otherwise waits for it. So if the log is empty, the
-    /// file holds this state.
+    /// If it's the same after the database was read, nothing was written meanwhile, so it's the status of what was read.
     ///
-    /// - Parameter byteCount: The size of the state, in bytes.
-    /// - Returns: The status; `nil` if a later write might not show in it.
-    func status(ofDatabaseWith byteCount: Int64) -> StoreStatus? {
+    /// - Returns: The status; `nil` if the store was just written or isn't a database: a program that maps a file into memory changes
+    ///   it without a change of its status.
+    func trustedStatus() -> StoreStatus? {
         let (now, status) = (now(), StoreStatus(ofStoreAt: path))
-        let isTrusted = status.settled.addingTimeInterval(Self.distrust) < now
-        return isTrusted && !status.hasLog && status.byteCount == byteCount ? status : nil
+        guard SQLiteHeader.isAtStart(of: url), status.settled.addingTimeInterval(Self.distrust) < now else {
+            return nil
+        }
+        return status
     }
 
     /// Whether the database is as it was when its files had a status.

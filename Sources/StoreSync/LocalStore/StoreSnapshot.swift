@@ -14,8 +14,6 @@ struct StoreSnapshot: Sendable {
     let pages: PageHash
     /// Its digest, if it was computed while copying.
     let knownRoot: ContentRoot?
-    /// The status of the copied database's files, if every later write shows in it; otherwise `nil`.
-    private(set) var status: StoreStatus?
 
     /// Its digest, which may require reading the copy.
     ///
@@ -100,9 +98,8 @@ struct StoreSnapshot: Sendable {
         self.init(url: url, byteCount: Int64(size), pages, knownRoot: nil)
     }
 
-    init(url: URL, byteCount: Int64, _ pages: PageHash, knownRoot: ContentRoot?, status: StoreStatus? = nil) {
+    init(url: URL, byteCount: Int64, _ pages: PageHash, knownRoot: ContentRoot?) {
         self.url = url
-        self.status = status
         self.pages = pages
         self.byteCount = byteCount
         self.knownRoot = knownRoot
@@ -145,21 +142,17 @@ struct StoreSnapshot: Sendable {
             // The copy has no former state to roll back to. It's made durable as a whole, or discarded.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let copy = try DatabaseQueue(path: destination.path, configuration: configuration)
-            var status: StoreStatus?
             do {
                 defer { try? copy.close() }
                 try source.inTransaction(.deferred) {
                     // The first read starts the snapshot that is copied.
                     _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
                     try copy.inDatabase { try DatabaseCopy.run(from: source, to: $0) }
-                    status = store.status(ofDatabaseWith: (try? LocalStore(destination).byteCount) ?? 0)
                     return .commit
                 }
             }
             try SQLiteHeader.normalize(destination)
-            var snapshot = try StoreSnapshot(at: destination, store.pages)
-            snapshot.status = status
-            return snapshot
+            return try StoreSnapshot(at: destination, store.pages)
         } catch {
             try? FileManager.default.removeItem(at: destination)
             throw error is DatabaseError ? StoreSyncError(database: error, at: store.path).orCancellation : error

@@ -1,5 +1,4 @@
 import ContentDigests
-import DatabaseSupport
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -143,29 +142,15 @@ enum TakenStore: Sendable {
         if case .held(let store) = self { try await store.check(root, on: executor) }
     }
 
-    /// The status of a database's files with this state, if every later write shows in it; otherwise `nil`.
-    ///
-    /// Blocks.
-    private var status: StoreStatus? {
-        switch self {
-        case .held(let store): store.status
-        case .copied(let snapshot): snapshot.status
-        }
-    }
-
     /// Ends the reading: releases the store, or removes the copy.
     ///
     /// - Parameters:
     ///   - root: The digest of what was read.
     ///   - executor: The executor for what blocks.
-    /// - Returns: The status of a database's files with this state, if every later write shows in it; otherwise `nil`.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
-    @discardableResult
-    func release(having root: ContentRoot, on executor: (any TaskExecutor)?) async throws -> StoreStatus? {
+    func release(having root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
         try await check(root, on: executor)
-        let status = try await runBlocking(on: executor) { self.status }
         await discard(on: executor)
-        return status
     }
 
     /// Ends the reading, whatever was read.

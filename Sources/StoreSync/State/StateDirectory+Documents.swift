@@ -254,6 +254,12 @@ extension StateDirectory {
         return settled
     }
 
+    /// Remembers the status of a local store's files, and nothing else of its record.
+    func noteStatus(of store: StoreRecord) throws {
+        guard try self.store(at: store.path, document: store.document) != store else { return }
+        try write("store status") { try StateSchema.save(store, $0) }
+    }
+
     /// Remembers that a local store was replaced, and which upload was opened.
     ///
     /// - Parameters:

@@ -63,6 +63,11 @@ struct OutgoingFile: Sendable {
             digested.blockSize = form.blockSize
             digested.prefix = form.prefix
             digested.onChunk = form.onChunk
+            // A backend may not read an empty file.
+            if plain.length == 0 {
+                let digests = FileDigester(form.pages).finalize()
+                pass.withLock { $0 = Pass(digests: digests, storedBytes: 0, seal: nil) }
+            }
             content = RemoteContent(length: plain.length) { [digested] in
                 var iterator = digested.makeAsyncIterator()
                 return { try await iterator.next() }

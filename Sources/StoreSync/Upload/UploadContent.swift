@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -7,6 +8,8 @@ import SyncCryptography
 struct UploadContent: Sendable {
     /// The local store.
     let store: LocalStore
+    /// The status of its files before it was opened; `nil` if it isn't to be trusted.
+    let status: StoreStatus?
     /// Its state at one moment.
     let taken: TakenStore
     /// The directory for temporary files of this attempt.
@@ -23,6 +26,14 @@ struct UploadContent: Sendable {
 
     /// What is sent as the store's file: the store, or the delta.
     var sent: TakenStore { delta?.taken ?? taken }
+
+    /// The status of the store's files if it's the status of this state, so that the next push need not read the store.
+    ///
+    /// Blocks; asked when the state was read.
+    var statusOfState: StoreStatus? {
+        guard let status, status.byteCount == taken.byteCount, store.isUnchanged(since: status) else { return nil }
+        return status
+    }
 
     /// How many bytes are read to send all of it.
     var totalBytes: Int64 { appliedSets.values.reduce(sent.byteCount) { $0 + $1.byteCount } }

@@ -1,5 +1,4 @@
 import ContentDigests
-import DatabaseSupport
 import Foundation
 public import Operations
 public import RemoteStorage
@@ -130,10 +129,13 @@ public actor WholeStoreUploadOperation: Operation {
         guard let root = record.contentRoot.flatMap(ContentRoot.init(hex:)) else {
             preconditionFailure("the record of a store that was compared has its digest")
         }
-        var record = record
-        record.status = try await content.taken.release(having: root, on: context.blockingExecutor)
-        try await context.blocking { [state, key, record] in
-            if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
+        try await content.taken.release(having: root, on: context.blockingExecutor)
+        try await context.blocking { [state, key] in
+            var new = record
+            new.status = content.statusOfState
+            var former = try state.store(at: record.path, document: key)
+            former?.status = new.status
+            if former == new { try state.noteStatus(of: new) } else { try state.commitPull(new) }
         }
     }
 
@@ -151,14 +153,14 @@ public actor WholeStoreUploadOperation: Operation {
         let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
         async let early =
             isSmall ? document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks) : []
-        let (files, status) = try await send(plan, context)
+        let files = try await send(plan, context)
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)
         // These are known only now, and are recorded before any device can see the upload.
         upload.tags = tags(of: files)
         upload.contentRoot = manifest[.store]?.contentRoot.description
         upload.store?.contentRoot = upload.contentRoot
-        upload.store?.status = status
+        upload.store?.status = try await context.blocking { plan.content.statusOfState }
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
@@ -202,6 +204,7 @@ public actor WholeStoreUploadOperation: Operation {
         let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
+            let status = store.trustedStatus()
             let taken =
                 try baseline.map { .copied(try StoreSnapshot(at: $0.store, store.pages)) }
                 ?? TakenStore.take(store, holding: holding, copyingTo: copy)
@@ -215,16 +218,13 @@ public actor WholeStoreUploadOperation: Operation {
                     sets[file] = try StoreSnapshot(at: copy, store.pages)
                 }
             }
-            return UploadContent(store: store, taken: taken, directory: directory, appliedSets: sets)
+            return UploadContent(store: store, status: status, taken: taken, directory: directory, appliedSets: sets)
         }
     }
 
     // MARK: Sending
 
-    /// Sends the files, and releases the store.
-    ///
-    /// - Returns: The files, and the status of the store's files as ``TakenStore/release(having:on:)`` returned it.
-    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> ([SentFile], StoreStatus?) {
+    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> [SentFile] {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: plan.content.totalBytes)
         let journal = state.pushJournal(of: key)
         let files = try await SealingWorkers.withWorkers { workers in
@@ -240,13 +240,12 @@ public actor WholeStoreUploadOperation: Operation {
             return try await transfer.files()
         }
         // When a delta was written, the store was released.
-        var status = plan.content.delta?.status
         if plan.content.delta == nil, let root = files.first?.entry.contentRoot {
-            status = try await plan.content.taken.release(having: root, on: context.blockingExecutor)
+            try await plan.content.taken.release(having: root, on: context.blockingExecutor)
         }
         // A transfer that may have been published, or that this upload replaces, is never resumed.
         try await context.blocking { try journal.remove() }
-        return (files, status)
+        return files
     }
 
     /// The tags of the files that were sent, by name, if the backend derives tags from the content.

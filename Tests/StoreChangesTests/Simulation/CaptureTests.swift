@@ -103,6 +103,32 @@ struct CaptureTests {
         }
     }
 
+    @Test("Changes stay in one set if a constraint names a generated column, or if a migration inserted rows")
+    func undivided() throws {
+        let generated = try SimulatedDevice(
+            "laptop",
+            schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, key TEXT AS (lower(title)) UNIQUE)"
+        )
+        let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 8)"
+        try generated.edit("\(numbers) INSERT INTO note (id, title) SELECT n, 'note ' || n FROM numbers")
+        try generated.capture()
+        try generated.edit("UPDATE note SET title = 'other ' || id")
+        try generated.edit("UPDATE note SET title = 'note ' || (id % 8 + 1)")
+        try generated.capture()
+        #expect(generated.sets.map(\.changes.count) == [8, 8])
+
+        let migrated = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try migrated.edit("\(numbers) INSERT INTO note SELECT n, 'note' FROM numbers")
+        try migrated.capture()
+        #expect(migrated.sets.map(\.changes.count) == [3, 3, 2])
+        // Rows of migrations are merged with equal rows of other devices, but not with each other.
+        try migrated.migrate(
+            "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT); \(numbers) INSERT INTO tag SELECT n, 'tag' FROM numbers"
+        )
+        try migrated.capture()
+        #expect(migrated.sets.dropFirst(3).map(\.changes.count) == [8])
+    }
+
     @Test("A delete by CASCADE is the consequence of its parent's")
     func consequences() throws {
         let device = try SimulatedDevice("laptop", schemaSQL: Self.folders)
