@@ -59,6 +59,17 @@ struct CaptureTests {
         for rows in ["SELECT * FROM tag", "SELECT * FROM note"] { #expect(try phone.rows(rows) == laptop.rows(rows)) }
         for device in [laptop, phone] { #expect(try device.capture() == nil) }
         #expect(try phone.content() == laptop.content() && phone.conflicts().isEmpty)
+        // The tags can go only together with the references to them, and the notes then at any time.
+        try laptop.edit("UPDATE note SET tag = NULL")
+        try laptop.edit("DELETE FROM tag")
+        try laptop.capture()
+        try laptop.edit("DELETE FROM note")
+        try laptop.capture()
+        let last = Array(laptop.sets.dropFirst(9))
+        #expect(last.map(\.changes.count) == [16, 3, 3, 2])
+        for set in last { try phone.integrate([set]) }
+        try phone.write()
+        #expect(try phone.content() == laptop.content() && phone.conflicts().isEmpty)
     }
 
     @Test("A store is valid after each of the sets that were captured together", arguments: 0..<40)
@@ -117,7 +128,10 @@ struct CaptureTests {
         try generated.capture()
         #expect(generated.sets.map(\.changes.count) == [8, 8])
 
-        let migrated = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        let migrated = try SimulatedDevice(
+            "laptop",
+            schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
+        )
         try migrated.edit("\(numbers) INSERT INTO note SELECT n, 'note' FROM numbers")
         try migrated.capture()
         #expect(migrated.sets.map(\.changes.count) == [3, 3, 2])
