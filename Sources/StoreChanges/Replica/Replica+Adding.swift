@@ -59,7 +59,7 @@ extension FoldSchema {
         return found
     }
 
-    /// When a change takes effect, of those that were captured together.
+    /// When a change takes effect among all that were captured together.
     private enum Place {
         /// Before the others.
         case early

@@ -53,6 +53,8 @@ struct HierarchyReader: Sendable {
     /// - Parameters:
     ///   - document: The document.
     ///   - registered: The application's clients. A removed client's directories stay in the document.
+    /// - Returns: What is known of it.
+    /// - Throws: What the backend throws.
     func document(_ document: RemoteIdentifier, of registered: [RemoteIdentifier]) async throws -> Document {
         let (hooks, hierarchy) = (backend.documentRegistrationHooks, hierarchy.document(document))
         let path = hierarchy.documentInfo

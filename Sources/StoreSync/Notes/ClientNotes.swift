@@ -89,6 +89,8 @@ struct ClientNotes: Sendable {
     /// - Parameters:
     ///   - clients: The clients.
     ///   - names: The names of all notes; `nil` to list them.
+    /// - Returns: The clients, with warnings about notes that don't count.
+    /// - Throws: What the backend throws.
     func removed(among clients: Set<RemoteIdentifier>, named names: [String]? = nil) async throws -> RemovedClients {
         let names = if let names { names } else { try await hooks.listClientNotes(in: subject.directory) }
         let readings = clients.flatMap { client in names.compactMap { ClientNoteName($0, on: client) } }

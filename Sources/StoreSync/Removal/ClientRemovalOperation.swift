@@ -6,7 +6,7 @@ import ThreadSupport
 ///
 /// The operation first saves a note of the removal, sealed if the application is encrypted, and then removes what only the
 /// client itself has written and only it needs. Its uploads stay until another client's upload includes them, and so do its change
-/// sets. Its directories in documents stay too: one that looks empty may have files that haven't arrived here. If the operation
+/// sets. Its directories in documents stay too: a directory that looks empty may have files that haven't arrived here. If the operation
 /// ends in between, running it again completes it.
 ///
 /// ```swift

@@ -103,7 +103,7 @@ struct UnchangedStoreTests {
         #expect(try reader.notes() == ["two"])
     }
 
-    @Test("is told from one that was", arguments: ["wal", "delete", "truncate", "persist"])
+    @Test("is told from a changed one", arguments: ["wal", "delete", "truncate", "persist"])
     func edited(mode: String) async throws {
         try device.write("one")
         try Store.setJournalMode(mode, of: device.store)
