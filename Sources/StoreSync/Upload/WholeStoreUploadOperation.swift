@@ -204,7 +204,8 @@ public actor WholeStoreUploadOperation: Operation {
         let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
-            let status = store.trustedStatus()
+            // A baseline isn't what the store holds.
+            let status = baseline == nil ? store.trustedStatus() : nil
             let taken =
                 try baseline.map { .copied(try StoreSnapshot(at: $0.store, store.pages)) }
                 ?? TakenStore.take(store, holding: holding, copyingTo: copy)
