@@ -36,8 +36,9 @@ extension SetFold {
             }
         }
         try strikeConsequences(&deletes, joined)
+        let gone = Set(deletes.keys)
         for (row, deleted) in deletes {
-            for parent in try supporters(of: row, deleted, Set(deletes.keys)) {
+            for parent in try supporters(of: row, deleted, gone) {
                 companions[parent, default: []].insert(row)
             }
         }
