@@ -35,9 +35,6 @@ package struct StoreStatus: Hashable, Sendable, Codable {
         ]
     }
 
-    /// Whether there is a write-ahead log that isn't empty.
-    package var hasLog: Bool { !files[1].isEmpty }
-
     /// The size of all files, in bytes.
     package var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
 

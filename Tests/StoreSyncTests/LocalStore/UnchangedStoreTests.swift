@@ -148,6 +148,19 @@ struct UnchangedStoreTests {
         #expect(try recorded?.status == nil)
     }
 
+    @Test("gets its status recorded, and an upload that may still appear on the remote is remembered as before")
+    func interruptedUpload() async throws {
+        try device.write("one")
+        let client = try await fixture.device("a", clockError: -3600).push().value.client
+        let record = try #require(try recorded)
+        let name = UploadName(client: client, generation: 2, upload: UUID().uuidString)
+        try device.state.recordUpload(UploadRecord(document: record.document, name: name, store: record))
+        #expect(try await device.push().value.isUnchanged)
+        #expect(try recorded?.status != nil)
+        let upload = try device.state.uploads(for: record.document).first { $0.name == name }
+        #expect(upload?.store == record)
+    }
+
     @Test("is refused if its document was replaced, although its files are the same")
     func replaced() async throws {
         try device.write("one")
