@@ -42,10 +42,11 @@ struct UnchangedStoreTests {
     private func lock() throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
+        // In WAL mode it locks the file only if it's set before the connection's first access.
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
         let app = try DatabaseQueue(path: device.store.path, configuration: configuration)
         try app.inDatabase { db in
-            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM note")
-            // In WAL mode the connection has locked the file by now.
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM note")
             if try String.fetchOne(db, sql: "PRAGMA journal_mode") != "wal" { try db.execute(sql: "BEGIN EXCLUSIVE") }
         }
         return app
