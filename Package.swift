@@ -116,10 +116,14 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // How all of this package's databases are opened, and how a database is found unchanged.
+        // How all of this package's databases are opened and read as files, and how a database is found unchanged.
         .target(
             name: "DatabaseSupport",
-            dependencies: ["ByteCoding", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "ByteCoding",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         // Record-level changes of SQLite stores. It knows neither a remote nor operations.

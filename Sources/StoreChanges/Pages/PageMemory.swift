@@ -15,8 +15,8 @@ struct PageMemory {
     /// Reads the pages of a store, and finds what may have changed since the last capture.
     ///
     /// - Parameter store: The store, in a transaction.
-    /// - Returns: The pages, to be remembered after the capture; `nil` in a transaction that writes, whose pages SQLite
-    ///   doesn't copy.
+    /// - Returns: The pages, to be remembered after the capture; `nil` in a transaction that writes, or if part of the store
+    ///   isn't in its file, but in a log.
     /// - Throws: `DatabaseError`.
     func read(_ store: Database) throws -> RememberedPages? {
         guard sqlite3_txn_state(store.sqliteConnection, "main") != SQLITE_TXN_WRITE else { return nil }
@@ -27,7 +27,7 @@ struct PageMemory {
         var generator = SystemRandomNumberGenerator()
         let new = { (0..<KeyedHash.keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) } }
         let key = known.map { Array($0.prefix(KeyedHash.keyBytes)) } ?? new()
-        let pages = try StorePages(of: store, key: key)
+        guard let pages = try StorePages(of: store, key: key) else { return nil }
         var remembered = RememberedPages(fact: key + schema)
         for (name, table) in state.schema.tables {
             let leaves = roots[name].flatMap {

@@ -1,6 +1,9 @@
 import ContentDigests
+import DatabaseSupport
+import Dispatch
 import GRDB
 import GRDBSQLite
+import Synchronization
 
 /// What is known of the pages of a store: how their trees hang together, and a hash of each page.
 ///
@@ -16,27 +19,57 @@ struct StorePages {
     private var kinds: [UInt8] = []
     private var children: [UInt32: [TreePage.Child]] = [:]
     private var overflow: [UInt32: [UInt32]] = [:]
+    /// How many pages come before these.
+    private var formerCount = 0
+
+    /// How many bytes of a store are read at once, a multiple of every page size.
+    private static let blockSize = 1 << 20
 
     /// Reads all pages of a store.
     ///
     /// - Parameters:
-    ///   - db: A connection in a transaction.
+    ///   - db: A connection in a read transaction.
     ///   - key: The secret key of the hashes.
+    /// - Returns: `nil` if part of the store isn't in its file, but in a log.
     /// - Throws: `DatabaseError`.
-    init(of db: Database, key: [UInt8]) throws {
+    init?(of db: Database, key: [UInt8]) throws {
+        guard let file = try DatabasePages(of: db) else { return nil }
         var reserved: CInt = -1
         // A negative number changes nothing, and gets the number.
         sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved)
-        let pageSize = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
-        var pages = StorePages(usableSize: pageSize - Int(max(reserved, 0)), KeyedHash(key: key))
-        try PageReader.forEachPage(of: db) { pages.add($1, numbered: $0) }
-        self = pages
+        self.init(usableSize: file.pageSize - Int(max(reserved, 0)), KeyedHash(key: key))
+        let blockCount = Int((file.byteCount + Int64(Self.blockSize) - 1) / Int64(Self.blockSize))
+        // Used with the lock only, while this thread waits.
+        nonisolated(unsafe) let db = db
+        let blocks = Mutex<[Int: Result<StorePages, any Error>]>([:])
+        DispatchQueue.concurrentPerform(iterations: blockCount) { [self] index in
+            let bytes = blocks.withLock { blocks in
+                let bytes = Result { try file.read(db, at: Int64(index * Self.blockSize), upTo: Self.blockSize) }
+                if case .failure(let error) = bytes { blocks[index] = .failure(error) }
+                return try? bytes.get()
+            }
+            guard let bytes else { return }
+            var block = self
+            block.formerCount = index * Self.blockSize / file.pageSize
+            bytes.withUnsafeBytes { block.add($0, pageSize: file.pageSize) }
+            blocks.withLock { $0[index] = .success(block) }
+        }
+        let pages = blocks.withLock(\.self)
+        for index in 0..<blockCount { try pages[index].map { append(try $0.get()) } }
+    }
+
+    private mutating func append(_ block: StorePages) {
+        hashes += block.hashes
+        next += block.next
+        kinds += block.kinds
+        children.merge(block.children) { _, new in new }
+        overflow.merge(block.overflow) { _, new in new }
     }
 
     /// Takes pages that no store has to have, for tests.
     init(pageSize: Int, pages: [[UInt8]]) {
         self.init(usableSize: pageSize, KeyedHash(key: Array(repeating: 0, count: KeyedHash.keyBytes)))
-        for (index, page) in pages.enumerated() { page.withUnsafeBytes { add($0, numbered: index + 1) } }
+        for page in pages { page.withUnsafeBytes { add($0, pageSize: pageSize) } }
     }
 
     private init(usableSize: Int, _ hash: KeyedHash) {
@@ -44,18 +77,21 @@ struct StorePages {
         self.hash = hash
     }
 
-    private mutating func add(_ bytes: UnsafeRawBufferPointer, numbered number: Int) {
-        while hashes.count < number {
-            hashes.append(0)
-            next.append(0)
-            kinds.append(0)
+    /// Adds the pages that follow those that were added.
+    private mutating func add(_ pages: UnsafeRawBufferPointer, pageSize: Int) {
+        for start in stride(from: 0, to: pages.count, by: pageSize) {
+            add(UnsafeRawBufferPointer(rebasing: pages[start..<start + pageSize]))
         }
-        hashes[number - 1] = hash.hash(bytes)
-        next[number - 1] = UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self))
+    }
+
+    private mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        hashes.append(hash.hash(bytes))
+        next.append(UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self)))
+        let number = formerCount + hashes.count
         let page = TreePage(bytes, numbered: number, usableSize: usableSize)
         // Anything may look like a page of a tree. Only pages to which a tree leads are used.
-        guard let page, let overflowPages = page.overflowPages else { return kinds[number - 1] = 0 }
-        kinds[number - 1] = page.kind.rawValue
+        guard let page, let overflowPages = page.overflowPages else { return kinds.append(0) }
+        kinds.append(page.kind.rawValue)
         children[UInt32(number)] = page.children
         overflow[UInt32(number)] = overflowPages.isEmpty ? nil : overflowPages
     }

@@ -90,7 +90,7 @@ package final class Replica {
     /// Reads the pages of a store, and finds what may have changed since the last capture.
     ///
     /// - Parameter store: The store, in a transaction.
-    /// - Returns: The pages; `nil` in a transaction that writes.
+    /// - Returns: The pages; `nil` in a transaction that writes, or if part of the store isn't in its file, but in a log.
     /// - Throws: `DatabaseError`.
     package func pages(of store: Database) throws -> RememberedPages? { try PageMemory(state).read(store) }
 

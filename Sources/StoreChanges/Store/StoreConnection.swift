@@ -13,6 +13,9 @@ package struct StoreConnection {
     /// Whether the app's connection waits while the store is read.
     private let holdsApp: Bool
 
+    /// Whether the store is written through an app's connection.
+    var isOfApp: Bool { app != nil }
+
     /// Opens a store.
     ///
     /// Blocks.
@@ -150,13 +153,16 @@ package struct StoreConnection {
         }
     }
 
-    /// Moves the write-ahead log into the store's file, as closing it would, unless that means waiting for an app.
-    func checkpoint() throws {
-        guard app == nil else { return }
-        try reader.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA busy_timeout = 0")
-            defer { try? db.execute(sql: "PRAGMA busy_timeout = \(Int(SynchronizedStore.busyTimeout * 1000))") }
-            _ = try Row.fetchAll(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+    /// Copies what is in the write-ahead log into the store's file, and empties the log, if no other connection is using it.
+    ///
+    /// An app's connection writes only before or after that.
+    func emptyLog() throws {
+        try Self.hold(app) {
+            try reader.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA busy_timeout = 0")
+                defer { try? db.execute(sql: "PRAGMA busy_timeout = \(Int(SynchronizedStore.busyTimeout * 1000))") }
+                try DatabasePages.emptyLog(of: db)
+            }
         }
     }
 

@@ -19,12 +19,9 @@ extension SynchronizedStore {
                 let side = try recover(taking: side)
                 _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
                 guard try unchangedVersion(taking: side) == nil else { return [] }
-                let status = trustedStatus()
-                let sets = try withSnapshot(readingPages: side == nil) { db, pages, _ in
-                    try capture(db, allowsDeletions, since: pages, taking: side)
+                return try captureSnapshot(readingPages: side == nil) {
+                    try capture($0, allowsDeletions: allowsDeletions, taking: side)
                 }
-                try replica.remember(status)
-                return sets
             }
         }
     }
@@ -39,10 +36,9 @@ extension SynchronizedStore {
         }
     }
 
-    /// The status of the store's files; `nil` if a later write might not show in it.
-    func trustedStatus() -> StoreStatus? {
-        let (now, status) = (now(), StoreStatus(ofStoreAt: url.path))
-        return status.settled < now ? status : nil
+    /// The status of the store's files; `nil` if they have changed since, or if a later write might not show.
+    private func trusted(_ status: StoreStatus) -> StoreStatus? {
+        status.settled < now() && status == StoreStatus(ofStoreAt: url.path) ? status : nil
     }
 
     /// The status of the files of a store that was just written, so that it needn't be read before the next edit.
@@ -53,7 +49,7 @@ extension SynchronizedStore {
     /// - Returns: The status; `nil` if it can't be told that the store has still this state.
     func settledStatus(leftIn state: StoreConnection.LeftState) -> StoreStatus? {
         guard StoreStatus(ofStoreAt: url.path).byteCount > largestReread else { return nil }
-        try? store.checkpoint()
+        if !store.isOfApp { try? store.emptyLog() }
         let delay = StoreStatus(ofStoreAt: url.path).settled.timeIntervalSince(now())
         if (0...StoreStatus.tick).contains(delay) { Thread.sleep(forTimeInterval: delay) }
         let now = now()
@@ -63,58 +59,85 @@ extension SynchronizedStore {
         return status
     }
 
-    /// Calls `body` with a consistent view of the store, its pages, and its version.
+    /// A consistent view of a store.
+    struct View {
+        let db: Database
+        /// The store's pages, which tell which rows may have changed; `nil` if all rows are to be compared.
+        let pages: RememberedPages?
+        /// The store's version.
+        let version: Int
+        /// When the store was last written, in milliseconds since 1970.
+        let time: UInt64
+    }
+
+    /// Captures a consistent view of the store, and remembers the status of its files.
     ///
     /// In WAL mode readers and writers don't wait for each other. With a rollback journal an app can't write while the
-    /// store is read; so the store is copied unless few rows have to be read, and an app waits only until then.
+    /// store is read; so the store is copied unless few rows have to be read, and an app waits only until then. It's copied
+    /// too if other connections keep a part of it in the log, since pages are read from a file that doesn't change.
     ///
     /// - Parameters:
-    ///   - readsPages: Whether `body` gets the pages, and reads only rows that may have changed.
-    ///   - body: Reads the store.
+    ///   - readsPages: Whether the view has the pages.
+    ///   - body: Captures the view.
     /// - Returns: What `body` returns.
     /// - Throws: `DatabaseError`, and what `body` throws.
-    func withSnapshot<Result>(
-        readingPages readsPages: Bool = true,
-        _ body: (Database, RememberedPages?, Int) throws -> Result
-    ) throws -> Result {
+    func captureSnapshot<Result>(readingPages readsPages: Bool = true, _ body: (View) throws -> Result) throws -> Result
+    {
         let mode = try store.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
         try? FileManager.default.removeItem(at: copyURL)
         defer { try? FileManager.default.removeItem(at: copyURL) }
-        let snapshot: Snapshot<Result> = try store.read { source in
-            let version = try StoreConnection.version(source)
+        // Emptying the log changes the files.
+        let time = lastModification()
+        if readsPages { try store.emptyLog() }
+        let former = StoreStatus(ofStoreAt: url.path)
+        let (snapshot, status) = try store.read { source in
             let pages = readsPages ? try replica.pages(of: source) : nil
-            guard mode != "wal", pages?.areMostlyUnchanged != true else {
-                return .read(try body(source, pages, version))
-            }
-            let copy = try DatabaseQueue(path: copyURL.path, configuration: Self.discardable)
-            try copy.writeWithoutTransaction { try source.backup(to: $0) }
-            return .copied(copy, pages, version)
+            let view = View(db: source, pages: pages, version: try StoreConnection.version(source), time: time)
+            let readsInPlace = mode == "wal" ? pages != nil || !readsPages : pages?.areMostlyUnchanged == true
+            let snapshot: Snapshot<Result> =
+                readsInPlace ? .captured(try body(view)) : .copied(try copy(source), pages, view.version)
+            // Only pages tell that nothing was in a log, and the file is as it was read until the transaction ends.
+            return (snapshot, pages == nil ? nil : trusted(former))
         }
+        let result: Result
         switch snapshot {
-        case .read(let result): return result
-        case .copied(let copy, let pages, let version): return try copy.read { try body($0, pages, version) }
+        case .captured(let captured): result = captured
+        case .copied(let copy, let pages, let version):
+            result = try copy.read { db in
+                let pages = try pages ?? (readsPages ? replica.pages(of: db) : nil)
+                return try body(View(db: db, pages: pages, version: version, time: time))
+            }
         }
+        try replica.remember(status)
+        return result
     }
 
-    /// What was read of a store, or a copy of it with its pages and its version.
+    /// What was captured, or a copy of the store with its pages and its version.
     private enum Snapshot<Result> {
-        case read(Result)
+        case captured(Result)
         case copied(DatabaseQueue, RememberedPages?, Int)
     }
 
-    func capture(
-        _ db: Database,
-        _ allowsDeletions: Bool,
-        since pages: RememberedPages?,
-        taking side: TakenSide? = nil
-    ) throws -> [SyncChangeSet] {
+    private func copy(_ source: Database) throws -> DatabaseQueue {
+        let copy = try DatabaseQueue(path: copyURL.path, configuration: Self.discardable)
+        try copy.writeWithoutTransaction { try source.backup(to: $0) }
+        return copy
+    }
+
+    /// When the store was last written, in milliseconds since 1970.
+    func lastModification() -> UInt64 {
         // In WAL mode only the log changes until the next checkpoint.
         let modified = [url.path, url.path + "-wal"].compactMap { path in
             try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
         }.max()
-        let time = min(modified ?? now(), now()).millisecondsSince1970
-        if let side { return try replica.capture(db, taking: side, at: time, allowsDeletions: allowsDeletions) }
-        return try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: pages)
+        return min(modified ?? now(), now()).millisecondsSince1970
+    }
+
+    func capture(_ view: View, allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
+        if let side {
+            return try replica.capture(view.db, taking: side, at: view.time, allowsDeletions: allowsDeletions)
+        }
+        return try replica.capture(view.db, at: view.time, allowsDeletions: allowsDeletions, since: view.pages)
     }
 }
 

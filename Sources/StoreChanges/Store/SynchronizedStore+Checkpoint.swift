@@ -21,9 +21,9 @@ extension SynchronizedStore {
         try locked {
             let vector = try replicaDatabase.write { _ in
                 _ = try recover(taking: nil)
-                return try withSnapshot { db, pages, _ in
-                    _ = try capture(db, false, since: pages)
-                    try copy(db, to: storeCopy)
+                return try captureSnapshot { view in
+                    _ = try capture(view, allowsDeletions: false)
+                    try copy(view.db, to: storeCopy)
                     return try replica.integratedSets()
                 }
             }

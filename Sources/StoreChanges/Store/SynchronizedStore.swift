@@ -258,7 +258,10 @@ package final class SynchronizedStore {
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
         try store.write { db in
             try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
-            outcome.captured += try replicaDatabase.write { _ in try capture(db, allowsDeletions, since: nil) }
+            let time = lastModification()
+            outcome.captured += try replicaDatabase.write { _ in
+                try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
+            }
             try replicaDatabase.write { _ in try replica.prepare(db) }
             try observer.reached("captured")
             outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
@@ -295,13 +298,11 @@ package final class SynchronizedStore {
                 try store.read { try replica.prepare($0) }
                 return version
             }
-            let status = trustedStatus()
-            return try withSnapshot(readingPages: side == nil) { db, pages, version in
-                captured = try capture(db, allowsDeletions, since: pages, taking: side)
-                try replica.remember(status)
+            return try captureSnapshot(readingPages: side == nil) { view in
+                captured = try capture(view, allowsDeletions: allowsDeletions, taking: side)
                 guard try !captured.isEmpty || side != nil || replica.needsWrite() else { return nil }
-                try replica.prepare(db)
-                return version
+                try replica.prepare(view.db)
+                return view.version
             }
         }
         outcome.captured += captured

@@ -89,7 +89,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
     }
 
     private func read(_ db: Database, at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        do { return try file.read(db, at: offset, upTo: count) } catch { throw unreadable(error) }
+        do { return try file.readSnapshot(db, at: offset, upTo: count) } catch { throw unreadable(error) }
     }
 
     private func logBytes(_ db: Database) throws -> Int64 {

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 import GRDBSQLite
 

@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB

@@ -27,7 +27,7 @@ final class SimulatedDevice {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA page_size = \(pageSize)") }
-        store = try DatabaseQueue(configuration: configuration)
+        store = try Self.store(configuration)
         replicaDatabase = try DatabaseQueue()
         try store.write { try $0.execute(sql: schemaSQL) }
         let schema = try store.read { try StoreSchema($0) }
@@ -35,6 +35,11 @@ final class SimulatedDevice {
         replica = try replicaDatabase.write { [client] db in
             try Self.replica(in: db, schema, of: client)
         }
+    }
+
+    /// Opens an empty store, which is in memory but read as a file is.
+    private static func store(_ configuration: Configuration) throws -> DatabaseQueue {
+        try DatabaseQueue(path: "file:store?vfs=memdb", configuration: configuration)
     }
 
     /// Opens a replica; every other client divides many changes into sets of three.
@@ -52,7 +57,7 @@ final class SimulatedDevice {
         arrived = other.arrived
         heads = other.heads
         readHeads = other.readHeads
-        store = try DatabaseQueue(configuration: other.store.configuration)
+        store = try Self.store(other.store.configuration)
         replicaDatabase = try DatabaseQueue()
         try other.store.backup(to: store)
         try other.replicaDatabase.backup(to: replicaDatabase)
@@ -65,7 +70,7 @@ final class SimulatedDevice {
     init(_ name: String, joiningFrom other: SimulatedDevice) throws {
         client = ClientID(rawValue: name)
         schema = other.schema
-        store = try DatabaseQueue(configuration: other.store.configuration)
+        store = try Self.store(other.store.configuration)
         replicaDatabase = try DatabaseQueue()
         try other.store.backup(to: store)
         try store.write { try $0.execute(sql: "DROP TABLE IF EXISTS grdb_storesync") }

@@ -158,6 +158,47 @@ struct SynchronizedStoreTests {
         }
     }
 
+    @Test("Edits are found, and with them their time, while another connection reads an older state")
+    func logInUse() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+        try app.write { db in
+            for number in 0..<500 {
+                try db.execute(
+                    sql: "INSERT INTO note (title, body) VALUES (?, hex(zeroblob(100)))",
+                    arguments: [number]
+                )
+            }
+        }
+        func setModificationDate(_ seconds: Int) throws -> UInt64 {
+            let date = Date(timeIntervalSince1970: Double(seconds))
+            for file in [app.path, app.path + "-wal"] {
+                try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file)
+            }
+            return UInt64(seconds) * 1000
+        }
+        _ = try setModificationDate(1_700_000_000)
+        #expect(try fixture.open("laptop").recordSet()?.changes.count == 500)
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let reader = try DatabaseQueue(path: app.path, configuration: configuration)
+        for (number, isRead) in [true, false, true].enumerated() {
+            try app.write {
+                try $0.execute(sql: "UPDATE note SET title = 'milk' WHERE id = ?", arguments: [number + 1])
+            }
+            if isRead { try reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM note") } }
+            try app.write { try $0.execute(sql: "DELETE FROM note WHERE id = ?", arguments: [number + 100]) }
+            let time = try setModificationDate(1_700_000_001 + number)
+            let set = try fixture.open("laptop").recordSet()
+            #expect(set?.changes.count == 2 && set?.header.stamp.rawValue == time)
+            let log = try FileManager.default.attributesOfItem(atPath: app.path + "-wal")[.size] as? Int
+            #expect((log ?? 0 > 0) == isRead)
+            #expect(try fixture.open("laptop").recordSet() == nil)
+            if isRead { try reader.inDatabase { try $0.execute(sql: "COMMIT") } }
+        }
+    }
+
     @Test("An edit of another row between capture and write doesn't make a synchronization start over")
     func otherEditMeanwhile() throws {
         let fixture = try Fixture()

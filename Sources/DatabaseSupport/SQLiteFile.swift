@@ -4,7 +4,7 @@ import GRDBSQLite
 /// A file that SQLite has open.
 ///
 /// A separate descriptor of a database, when closed, would drop SQLite's locks on the database in this process.
-struct SQLiteFile {
+package struct SQLiteFile {
     private let file: UnsafeMutablePointer<sqlite3_file>
     private let methods: sqlite3_io_methods
 
@@ -13,7 +13,7 @@ struct SQLiteFile {
     /// - Parameters:
     ///   - control: `SQLITE_FCNTL_FILE_POINTER` for the database, `SQLITE_FCNTL_JOURNAL_POINTER` for its journal or log.
     ///   - connection: The connection.
-    init?(_ control: CInt, of connection: OpaquePointer?) {
+    package init?(_ control: CInt, of connection: OpaquePointer?) {
         var file: UnsafeMutablePointer<sqlite3_file>?
         guard sqlite3_file_control(connection, "main", control, &file) == SQLITE_OK, let file,
             let methods = file.pointee.pMethods?.pointee
@@ -23,7 +23,7 @@ struct SQLiteFile {
     }
 
     /// The file's length in bytes.
-    var byteCount: Int64 {
+    package var byteCount: Int64 {
         get throws {
             var count: Int64 = 0
             try check(methods.xFileSize?(file, &count))
@@ -32,7 +32,7 @@ struct SQLiteFile {
     }
 
     /// Reads bytes, all of which must exist.
-    func read(at offset: Int64, count: Int) throws -> [UInt8] {
+    package func read(at offset: Int64, count: Int) throws -> [UInt8] {
         try [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
             try check(methods.xRead?(file, buffer.baseAddress, CInt(count), offset))
             initialized = count

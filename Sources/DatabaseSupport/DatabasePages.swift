@@ -1,0 +1,73 @@
+package import GRDB
+import GRDBSQLite
+
+/// The pages of a database whose file doesn't change, read through SQLite's own handle.
+package struct DatabasePages: Sendable {
+    /// The size of a page in bytes.
+    package let pageSize: Int
+    private let pageCount: Int64
+
+    /// The database's size in bytes.
+    package var byteCount: Int64 { Int64(pageSize) * pageCount }
+
+    /// Copies what is in a write-ahead log into the database file, and empties the log, if no other connection is using it.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter db: A connection without a transaction.
+    /// - Throws: `DatabaseError` if the database can't be read.
+    package static func emptyLog(of db: Database) throws {
+        guard try usesLog(db), try !isLogEmpty(db) else { return }
+        // This copies while other connections write, so that they are kept from writing only while the log is emptied.
+        try? db.execute(sql: "PRAGMA wal_checkpoint(PASSIVE)")
+        try? db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Finds the pages of a read transaction that reads nothing but the database file, to which no connection writes
+    /// meanwhile.
+    ///
+    /// - Parameter db: A connection in a read transaction.
+    /// - Returns: `nil` if part of the database is in a log, or the database isn't in a file.
+    /// - Throws: `DatabaseError`.
+    package init?(of db: Database) throws {
+        // The first read starts the snapshot.
+        guard let pageCount = try Int64.fetchOne(db, sql: "PRAGMA page_count"),
+            let pageSize = try Int.fetchOne(db, sql: "PRAGMA page_size"),
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") != nil,
+            // Checked after that read: if the log is empty now, it was empty then, and the transaction reads nothing from
+            // it.
+            try !Self.usesLog(db) || Self.isLogEmpty(db),
+            let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection)
+        else { return nil }
+        self.pageSize = pageSize
+        self.pageCount = pageCount
+        guard try file.byteCount >= byteCount else { return nil }
+    }
+
+    private static func usesLog(_ db: Database) throws -> Bool {
+        try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
+    }
+
+    private static func isLogEmpty(_ db: Database) throws -> Bool {
+        try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount == 0
+    }
+
+    /// Reads a part of the database file.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - db: The connection, in the transaction.
+    ///   - offset: Where the part begins, in bytes.
+    ///   - count: How many bytes to read.
+    /// - Returns: The bytes; fewer than `count` only at the end.
+    /// - Throws: `DatabaseError`.
+    package func read(_ db: Database, at offset: Int64, upTo count: Int) throws -> [UInt8] {
+        let count = Int(min(Int64(count), byteCount - offset))
+        guard count > 0 else { return [] }
+        guard let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection) else {
+            throw DatabaseError(resultCode: .SQLITE_IOERR)
+        }
+        return try file.read(at: offset, count: count)
+    }
+}
