@@ -34,7 +34,7 @@ struct AppleDeviceTests {
         try one.appliedSets(for: path, in: document).stage(.appliedSyncChangeSets, from: applied)
         try one.appliedSets(for: path, in: document).commit()
         var memory = SynchronizationMemory(origin: UUID(), client: try RemoteIdentifier(client))
-        memory.store = path
+        memory.store = SynchronizationMemory.LastStore(path: path, stateDirectory: path + ".state")
         try one.setSynchronization(memory, of: document, "key")
 
         try FileManager.default.moveItem(at: former, to: later)
@@ -43,7 +43,8 @@ struct AppleDeviceTests {
         #expect(try two.clientIdentifier(for: document.application) == client)
         #expect(try two.store(at: moved, document: document)?.contentRoot == "00")
         #expect(try Set(two.stores(of: document).map(\.path)) == [moved, outside.path])
-        #expect(try two.synchronization(of: document, "key")?.store == moved)
+        let store = SynchronizationMemory.LastStore(path: moved, stateDirectory: moved + ".state")
+        #expect(try two.synchronization(of: document, "key")?.store == store)
         try two.appliedSets(for: moved, in: document).copy(
             .appliedSyncChangeSets,
             to: fixture.folder.appending(path: "copy")

@@ -33,9 +33,11 @@ extension StateDirectory {
             }
             for (key, name) in try StateSchema.fetchFacts(db, beginning: "synchronization ") {
                 guard var memory = try StateSchema.fetch(SynchronizationMemory.self, db, name, key),
-                    let moved = memory.store.flatMap({ moved($0, from: former, to: path) })
+                    var store = memory.store, let moved = moved(store.path, from: former, to: path)
                 else { continue }
-                memory.store = moved
+                store.path = moved
+                store.stateDirectory = self.moved(store.stateDirectory, from: former, to: path) ?? store.stateDirectory
+                memory.store = store
                 try StateSchema.save(memory, db, name, key)
             }
             try StateSchema.save(path, db, Self.root, .ofDevice)

@@ -14,6 +14,8 @@ import ThreadSupport
 /// block, so operations call them on an executor for blocking calls.
 public final class StateDirectory: Sendable {
     let url: URL
+    /// The directory's path, in which no symbolic link occurs.
+    var path: String { LocalStore.canonicalPath(url.path) ?? url.path }
     private let database: DatabaseQueue
     /// Observes this device's changes: each one of the state directory, before and after its commit, and each step in which a
     /// download replaces a store.

@@ -27,14 +27,20 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var removals: [String: UInt64] = [:]
     /// The size of the change sets that came since the newest baseline, in bytes.
     var bytesSinceBaseline: Int64 = 0
-    /// Where the store was that was synchronized last.
-    var store: String?
+    /// The store that was synchronized last.
+    var store: LastStore?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
     var waitingSince: Date?
     /// When the time of this client's last synchronization was written to the remote.
     var recorded: Date?
     /// The newest head that was read of each other client, by client.
     var others: [String: Head] = [:]
+
+    /// Where a store was, and the state directory. If that was copied, the store is the other device's.
+    struct LastStore: Hashable, Sendable, Codable {
+        var path: String
+        var stateDirectory: String
+    }
 
     /// What a head told other devices of what this one has seen: they keep what may be undone until then.
     struct Acknowledgement: Hashable, Sendable, Codable {

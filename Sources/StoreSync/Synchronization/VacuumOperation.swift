@@ -35,16 +35,7 @@ public actor VacuumOperation: Operation {
             let memory = try await context.blocking { [state, document] in
                 try state.synchronization(of: key, document.integrityKey)
             }
-            guard let path = memory?.store, FileManager.default.fileExists(atPath: path) else {
-                throw StoreSyncError(
-                    .storeNotFound,
-                    """
-                    This device has no store of \(document.document)\(memory?.store.map { " at \($0)" } ?? ""), and only a \
-                    device that synchronizes the document can shorten its log. Synchronize the store: storesync sync STORE \
-                    --document \(document.document).
-                    """
-                )
-            }
+            let path = try path(of: memory?.store)
             let synchronization = SynchronizationOperation(
                 SynchronizationRequest(url: URL(filePath: path)),
                 document: document,
@@ -64,6 +55,30 @@ public actor VacuumOperation: Operation {
                 warnings: result.warnings
             )
         }
+    }
+
+    /// The path of this device's store.
+    private func path(of store: SynchronizationMemory.LastStore?) throws -> String {
+        let next = "Synchronize the store: storesync sync STORE --document \(document.document)."
+        guard let store, FileManager.default.fileExists(atPath: store.path) else {
+            throw StoreSyncError(
+                .storeNotFound,
+                """
+                This device has no store of \(document.document)\(store.map { " at \($0.path)" } ?? ""), and only a device \
+                that synchronizes the document can shorten its log. \(next)
+                """
+            )
+        }
+        guard store.stateDirectory == state.path else {
+            throw StoreSyncError(
+                .storeNotFound,
+                """
+                This device's state directory was \(store.stateDirectory) when \(store.path) was synchronized. If it was copied, \
+                that store is another device's. \(next)
+                """
+            )
+        }
+        return store.path
     }
 }
 

@@ -477,6 +477,25 @@ struct VacuumTests {
         #expect(await code { try await b.vacuum().value } == .storeNotFound)
     }
 
+    @Test("A vacuum of a copied device doesn't use the store of the device from which it was copied")
+    func copiedDevice() async throws {
+        let fixture = try Fixture()
+        let a = try await devices("a", in: fixture)[0]
+        try FileManager.default.copyItem(
+            at: fixture.folder.appending(path: "a"),
+            to: fixture.folder.appending(path: "copy")
+        )
+        let copy = try fixture.device("copy")
+        try a.execute("INSERT INTO note (title) VALUES ('second')")
+        let former = try notes(a)
+        let error = await #expect(throws: StoreSyncError.self) { try await copy.vacuum().value }
+        #expect(error?.code == .storeNotFound && error?.message.contains("another device's") == true)
+        #expect(try notes(a) == former)
+        _ = try await copy.synchronize().value
+        _ = try await copy.vacuum().value
+        #expect(try notes(copy).count == 1 && notes(a).count == 2)
+    }
+
     private struct Death: Error {}
 
     @Test("After a death at any step of a vacuum, nothing is lost, and the next one completes it")
