@@ -38,6 +38,12 @@ package struct StoreStatus: Hashable, Sendable, Codable {
     /// The size of all files, in bytes.
     package var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
 
+    /// When the store was last written; `nil` if it doesn't exist.
+    package var modified: Date? {
+        files.filter { !$0.isEmpty }.map { Date(timeIntervalSince1970: Double($0[3]) + Double($0[4]) / 1_000_000_000) }
+            .max()
+    }
+
     /// The time from which on a write shows in the status.
     ///
     /// Some file systems count whole or even seconds. One whose times have microseconds counts in the kernel's ticks, of

@@ -34,8 +34,11 @@ struct AppleDeviceTests {
         try one.appliedSets(for: path, in: document).stage(.appliedSyncChangeSets, from: applied)
         try one.appliedSets(for: path, in: document).commit()
         var memory = SynchronizationMemory(origin: UUID(), client: try RemoteIdentifier(client))
-        memory.store = SynchronizationMemory.LastStore(path: path, stateDirectory: path + ".state")
+        memory.lastStore = SynchronizationMemory.LastStore(path: path, stateDirectory: path + ".state")
         try one.setSynchronization(memory, of: document, "key")
+        // The store may be outside, in a container of an app group for instance.
+        memory.lastStore?.path = outside.path
+        try one.setSynchronization(memory, of: document, "other key")
 
         try FileManager.default.moveItem(at: former, to: later)
         let two = try StateDirectory(url: state, root: later)
@@ -44,7 +47,9 @@ struct AppleDeviceTests {
         #expect(try two.store(at: moved, document: document)?.contentRoot == "00")
         #expect(try Set(two.stores(of: document).map(\.path)) == [moved, outside.path])
         let store = SynchronizationMemory.LastStore(path: moved, stateDirectory: moved + ".state")
-        #expect(try two.synchronization(of: document, "key")?.store == store)
+        #expect(try two.synchronization(of: document, "key")?.lastStore == store)
+        let outsideStore = SynchronizationMemory.LastStore(path: outside.path, stateDirectory: moved + ".state")
+        #expect(try two.synchronization(of: document, "other key")?.lastStore == outsideStore)
         try two.appliedSets(for: moved, in: document).copy(
             .appliedSyncChangeSets,
             to: fixture.folder.appending(path: "copy")

@@ -25,12 +25,11 @@ struct StorePages {
     /// How many bytes of a store are read at once, a multiple of every page size.
     private static let blockSize = 1 << 20
 
-    /// Reads all pages of a store.
+    /// Reads all pages of a store; `nil` if part of the store isn't in its file, but in a log.
     ///
     /// - Parameters:
     ///   - db: A connection in a read transaction.
     ///   - key: The secret key of the hashes.
-    /// - Returns: `nil` if part of the store isn't in its file, but in a log.
     /// - Throws: `DatabaseError`.
     init?(of db: Database, key: [UInt8]) throws {
         guard let file = try DatabasePages(of: db) else { return nil }
@@ -41,21 +40,26 @@ struct StorePages {
         let blockCount = Int((file.byteCount + Int64(Self.blockSize) - 1) / Int64(Self.blockSize))
         // Used with the lock only, while this thread waits.
         nonisolated(unsafe) let db = db
-        let blocks = Mutex<[Int: Result<StorePages, any Error>]>([:])
+        let found = Mutex<(blocks: [Int: StorePages], error: (any Error)?)>(([:], nil))
         DispatchQueue.concurrentPerform(iterations: blockCount) { [self] index in
-            let bytes = blocks.withLock { blocks in
-                let bytes = Result { try file.read(db, at: Int64(index * Self.blockSize), upTo: Self.blockSize) }
-                if case .failure(let error) = bytes { blocks[index] = .failure(error) }
-                return try? bytes.get()
+            let bytes = found.withLock { found -> [UInt8]? in
+                guard found.error == nil else { return nil }
+                do {
+                    return try file.read(db, at: Int64(index * Self.blockSize), upTo: Self.blockSize)
+                } catch {
+                    found.error = error
+                    return nil
+                }
             }
             guard let bytes else { return }
             var block = self
             block.formerCount = index * Self.blockSize / file.pageSize
             bytes.withUnsafeBytes { block.add($0, pageSize: file.pageSize) }
-            blocks.withLock { $0[index] = .success(block) }
+            found.withLock { $0.blocks[index] = block }
         }
-        let pages = blocks.withLock(\.self)
-        for index in 0..<blockCount { try pages[index].map { append(try $0.get()) } }
+        let (blocks, error) = found.withLock(\.self)
+        if let error { throw error }
+        for index in 0..<blockCount { blocks[index].map { append($0) } }
     }
 
     private mutating func append(_ block: StorePages) {
@@ -77,7 +81,7 @@ struct StorePages {
         self.hash = hash
     }
 
-    /// Adds the pages that follow those that were added.
+    /// Adds the next pages.
     private mutating func add(_ pages: UnsafeRawBufferPointer, pageSize: Int) {
         for start in stride(from: 0, to: pages.count, by: pageSize) {
             add(UnsafeRawBufferPointer(rebasing: pages[start..<start + pageSize]))

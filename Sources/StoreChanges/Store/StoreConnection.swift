@@ -13,9 +13,6 @@ package struct StoreConnection {
     /// Whether the app's connection waits while the store is read.
     private let holdsApp: Bool
 
-    /// Whether the store is written through an app's connection.
-    var isOfApp: Bool { app != nil }
-
     /// Opens a store.
     ///
     /// Blocks.
@@ -80,6 +77,62 @@ package struct StoreConnection {
     /// Reads the store in a transaction.
     func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
         try Self.hold(holdsApp ? app : nil) { try reader.read(body) }
+    }
+
+    /// What is known of a store's files before a transaction that reads them.
+    struct Files {
+        /// The status before the transaction began.
+        let status: StoreStatus
+        /// The store's version in the transaction.
+        let version: Int
+        /// When the store was last written.
+        let modified: Date?
+    }
+
+    /// Reads the store in a transaction.
+    ///
+    /// - Parameters:
+    ///   - movesLog: Whether what the write-ahead log holds is moved into the file before, unless that is much, or another
+    ///     connection is using the log. An app's connection writes only before or after that.
+    ///   - body: Reads the store.
+    /// - Returns: What `body` returns.
+    /// - Throws: `DatabaseError`, and what `body` throws.
+    func read<Result>(movingLog movesLog: Bool, _ body: (Database, Files) throws -> Result) throws -> Result {
+        try Self.hold(holdsApp ? app : nil) {
+            try reader.writeWithoutTransaction { db in
+                let movesLog = try movesLog && (1...Self.maximumLogBytes).contains(DatabasePages.logSize(of: db))
+                defer { try? db.rollback() }
+                let files = try Self.hold(movesLog ? app : nil) { try begin(db, movingLog: movesLog) }
+                return try db.readOnly { try body(db, files) }
+            }
+        }
+    }
+
+    /// Begins a transaction that reads the store's file.
+    private func begin(_ db: Database, movingLog movesLog: Bool) throws -> Files {
+        // Moving the log changes the files, but not the version.
+        let (version, status) = (try Self.version(db), StoreStatus(ofStoreAt: reader.path))
+        if movesLog { try emptyLog(of: db) }
+        let present = StoreStatus(ofStoreAt: reader.path)
+        try db.beginTransaction(.deferred)
+        let presentVersion = try Self.version(db)
+        let modified = presentVersion == version ? status.modified : StoreStatus(ofStoreAt: reader.path).modified
+        return Files(status: present, version: presentVersion, modified: modified)
+    }
+
+    /// The size of the largest log that is moved into the store's file: other connections can't write meanwhile.
+    private static let maximumLogBytes: Int64 = 64 << 20
+
+    /// Moves what the write-ahead log holds into the store's file, as closing it would, unless that means waiting for an app.
+    func emptyLog() throws {
+        guard app == nil else { return }
+        try reader.writeWithoutTransaction { try emptyLog(of: $0) }
+    }
+
+    private func emptyLog(of db: Database) throws {
+        sqlite3_busy_timeout(db.sqliteConnection, 0)
+        defer { sqlite3_busy_timeout(db.sqliteConnection, CInt(SynchronizedStore.busyTimeout * 1000)) }
+        try DatabasePages.emptyLog(of: db)
     }
 
     /// Changes whenever a connection other than the reading one commits.
@@ -150,19 +203,6 @@ package struct StoreConnection {
             // The connection notices other connections' commits when it reads.
             _ = try Self.version(db)
             return LeftState(db) == state ? status : nil
-        }
-    }
-
-    /// Copies what is in the write-ahead log into the store's file, and empties the log, if no other connection is using it.
-    ///
-    /// An app's connection writes only before or after that.
-    func emptyLog() throws {
-        try Self.hold(app) {
-            try reader.writeWithoutTransaction { db in
-                try db.execute(sql: "PRAGMA busy_timeout = 0")
-                defer { try? db.execute(sql: "PRAGMA busy_timeout = \(Int(SynchronizedStore.busyTimeout * 1000))") }
-                try DatabasePages.emptyLog(of: db)
-            }
         }
     }
 

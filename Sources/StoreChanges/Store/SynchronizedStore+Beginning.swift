@@ -48,7 +48,7 @@ extension SynchronizedStore {
             try StoreSchema.requireStore(at: beginning.store)
             let store = try DatabaseQueue(path: beginning.store.path, configuration: configuration)
             let schema = try store.read { try StoreSchema($0, rules: identity.rules) }
-            let database = try DatabaseQueue(path: building.path, configuration: configuration)
+            let database = try DatabaseQueue(path: building.path, configuration: replicaConfiguration)
             try database.write { db in
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)
                 try store.read { store in

@@ -36,11 +36,6 @@ extension SynchronizedStore {
         }
     }
 
-    /// The status of the store's files; `nil` if they have changed since, or if a later write might not show.
-    private func trusted(_ status: StoreStatus) -> StoreStatus? {
-        status.settled < now() && status == StoreStatus(ofStoreAt: url.path) ? status : nil
-    }
-
     /// The status of the files of a store that was just written, so that it needn't be read before the next edit.
     ///
     /// This waits until a later write would show in the status.
@@ -49,7 +44,7 @@ extension SynchronizedStore {
     /// - Returns: The status; `nil` if it can't be told that the store has still this state.
     func settledStatus(leftIn state: StoreConnection.LeftState) -> StoreStatus? {
         guard StoreStatus(ofStoreAt: url.path).byteCount > largestReread else { return nil }
-        if !store.isOfApp { try? store.emptyLog() }
+        try? store.emptyLog()
         let delay = StoreStatus(ofStoreAt: url.path).settled.timeIntervalSince(now())
         if (0...StoreStatus.tick).contains(delay) { Thread.sleep(forTimeInterval: delay) }
         let now = now()
@@ -61,7 +56,7 @@ extension SynchronizedStore {
 
     /// A consistent view of a store.
     struct View {
-        let db: Database
+        var db: Database
         /// The store's pages, which tell which rows may have changed; `nil` if all rows are to be compared.
         let pages: RememberedPages?
         /// The store's version.
@@ -73,8 +68,7 @@ extension SynchronizedStore {
     /// Captures a consistent view of the store, and remembers the status of its files.
     ///
     /// In WAL mode readers and writers don't wait for each other. With a rollback journal an app can't write while the
-    /// store is read; so the store is copied unless few rows have to be read, and an app waits only until then. It's copied
-    /// too if other connections keep a part of it in the log, since pages are read from a file that doesn't change.
+    /// store is read; so the store is copied unless few rows have to be read, and an app waits only until then.
     ///
     /// - Parameters:
     ///   - readsPages: Whether the view has the pages.
@@ -83,29 +77,29 @@ extension SynchronizedStore {
     /// - Throws: `DatabaseError`, and what `body` throws.
     func captureSnapshot<Result>(readingPages readsPages: Bool = true, _ body: (View) throws -> Result) throws -> Result
     {
-        let mode = try store.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
         try? FileManager.default.removeItem(at: copyURL)
         defer { try? FileManager.default.removeItem(at: copyURL) }
-        // Emptying the log changes the files.
-        let time = lastModification()
-        if readsPages { try store.emptyLog() }
-        let former = StoreStatus(ofStoreAt: url.path)
-        let (snapshot, status) = try store.read { source in
+        let begin = now()
+        // Comparing all rows of a small store takes less time than moving the log.
+        let movesLog = readsPages && StoreStatus(ofStoreAt: url.path).byteCount > largestReread
+        let (snapshot, status) = try store.read(movingLog: movesLog) { source, files in
             let pages = readsPages ? try replica.pages(of: source) : nil
-            let view = View(db: source, pages: pages, version: try StoreConnection.version(source), time: time)
-            let readsInPlace = mode == "wal" ? pages != nil || !readsPages : pages?.areMostlyUnchanged == true
+            let view = View(db: source, pages: pages, version: files.version, time: time(ofEditsUntil: files.modified))
+            let usesLog = try String.fetchOne(source, sql: "PRAGMA journal_mode") == "wal"
+            let readsInPlace = usesLog || pages?.areMostlyUnchanged == true
             let snapshot: Snapshot<Result> =
-                readsInPlace ? .captured(try body(view)) : .copied(try copy(source), pages, view.version)
-            // Only pages tell that nothing was in a log, and the file is as it was read until the transaction ends.
-            return (snapshot, pages == nil ? nil : trusted(former))
+                readsInPlace ? .captured(try body(view)) : .copied(try copy(source), view)
+            // A later write shows in the status. Pages are read from a file that doesn't change in the transaction.
+            let isTrusted = files.status.settled < (pages == nil ? begin : now())
+            return (snapshot, isTrusted ? files.status : nil)
         }
         let result: Result
         switch snapshot {
         case .captured(let captured): result = captured
-        case .copied(let copy, let pages, let version):
+        case .copied(let copy, var view):
             result = try copy.read { db in
-                let pages = try pages ?? (readsPages ? replica.pages(of: db) : nil)
-                return try body(View(db: db, pages: pages, version: version, time: time))
+                view.db = db
+                return try body(view)
             }
         }
         try replica.remember(status)
@@ -115,7 +109,7 @@ extension SynchronizedStore {
     /// What was captured, or a copy of the store with its pages and its version.
     private enum Snapshot<Result> {
         case captured(Result)
-        case copied(DatabaseQueue, RememberedPages?, Int)
+        case copied(DatabaseQueue, View)
     }
 
     private func copy(_ source: Database) throws -> DatabaseQueue {
@@ -124,14 +118,8 @@ extension SynchronizedStore {
         return copy
     }
 
-    /// When the store was last written, in milliseconds since 1970.
-    func lastModification() -> UInt64 {
-        // In WAL mode only the log changes until the next checkpoint.
-        let modified = [url.path, url.path + "-wal"].compactMap { path in
-            try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
-        }.max()
-        return min(modified ?? now(), now()).millisecondsSince1970
-    }
+    /// The time of edits in a store, in milliseconds since 1970: when it was last written.
+    func time(ofEditsUntil modified: Date?) -> UInt64 { min(modified ?? now(), now()).millisecondsSince1970 }
 
     func capture(_ view: View, allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
         if let side {

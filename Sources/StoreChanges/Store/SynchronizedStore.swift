@@ -37,8 +37,8 @@ package final class SynchronizedStore {
         package var app: (any DatabaseWriter)?
         /// Whether a store is taken that isn't the last synchronized one, because the user has said what counts.
         package var takesOtherStore: Bool
-        /// The size of the largest store that is read again after it was written, in bytes: that takes less time than
-        /// waiting until its files tell whether it changed.
+        /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
+        /// that takes less time than waiting until its files tell whether it changed, and than moving the log.
         package var largestReread: Int64
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
@@ -134,7 +134,7 @@ package final class SynchronizedStore {
         self.lock = lock
         defer { lock.unlock() }
         do {
-            replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
+            replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.replicaConfiguration)
             replica = try replicaDatabase.write { db in
                 let connection = SQLConnection(db)
                 try Replica.refuseOtherSchema(
@@ -168,8 +168,14 @@ package final class SynchronizedStore {
         var configuration = Configuration.ofThisPackage
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(busyTimeout)
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        return configuration
+    }
+
+    static var replicaConfiguration: Configuration {
+        var configuration = configuration
         // Changes are scattered over the file, so pages are needed again soon. SQLite keeps 2 MB of them otherwise.
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -16384") }
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA cache_size = -16384") }
         return configuration
     }
 
@@ -258,7 +264,7 @@ package final class SynchronizedStore {
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
         try store.write { db in
             try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
-            let time = lastModification()
+            let time = time(ofEditsUntil: StoreStatus(ofStoreAt: url.path).modified)
             outcome.captured += try replicaDatabase.write { _ in
                 try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
             }

@@ -33,11 +33,11 @@ extension StateDirectory {
             }
             for (key, name) in try StateSchema.fetchFacts(db, beginning: "synchronization ") {
                 guard var memory = try StateSchema.fetch(SynchronizationMemory.self, db, name, key),
-                    var store = memory.store, let moved = moved(store.path, from: former, to: path)
+                    var store = memory.lastStore
                 else { continue }
-                store.path = moved
-                store.stateDirectory = self.moved(store.stateDirectory, from: former, to: path) ?? store.stateDirectory
-                memory.store = store
+                store.path = moved(store.path, from: former, to: path) ?? store.path
+                store.stateDirectory = moved(store.stateDirectory, from: former, to: path) ?? store.stateDirectory
+                memory.lastStore = store
                 try StateSchema.save(memory, db, name, key)
             }
             try StateSchema.save(path, db, Self.root, .ofDevice)

@@ -28,7 +28,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// The size of the change sets that came since the newest baseline, in bytes.
     var bytesSinceBaseline: Int64 = 0
     /// The store that was synchronized last.
-    var store: LastStore?
+    var lastStore: LastStore?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
     var waitingSince: Date?
     /// When the time of this client's last synchronization was written to the remote.
@@ -36,7 +36,9 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// The newest head that was read of each other client, by client.
     var others: [String: Head] = [:]
 
-    /// Where a store was, and the state directory. If that was copied, the store is the other device's.
+    /// Where a store was, and the state directory.
+    ///
+    /// If the state directory was copied, the store is the other device's.
     struct LastStore: Hashable, Sendable, Codable {
         var path: String
         var stateDirectory: String
@@ -160,7 +162,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// Begins to publish as another client.
     mutating func become(_ other: RemoteIdentifier) {
         var next = SynchronizationMemory(origin: origin, client: other)
-        (next.others, next.baselines, next.removals, next.store) = (others, baselines, removals, store)
+        (next.others, next.baselines, next.removals, next.lastStore) = (others, baselines, removals, lastStore)
         self = next
     }
 }

@@ -125,7 +125,7 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let news = try await fetch(for: replica, listing: listing, &memory, context)
         memory.note(news)
-        memory.store = SynchronizationMemory.LastStore(path: request.url.path, stateDirectory: state.path)
+        memory.lastStore = SynchronizationMemory.LastStore(path: request.url.path, stateDirectory: state.path)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged: Merged
         do {

@@ -35,7 +35,7 @@ public actor VacuumOperation: Operation {
             let memory = try await context.blocking { [state, document] in
                 try state.synchronization(of: key, document.integrityKey)
             }
-            let path = try path(of: memory?.store)
+            let path = try path(of: memory?.lastStore)
             let synchronization = SynchronizationOperation(
                 SynchronizationRequest(url: URL(filePath: path)),
                 document: document,

@@ -80,7 +80,7 @@ struct PageTests {
         CREATE TABLE note (id INTEGER PRIMARY KEY, folder INT REFERENCES folder, title TEXT, body BLOB);
         """
 
-    private func device() throws -> SimulatedDevice {
+    private func device(pageSize: Int = pageSize) throws -> SimulatedDevice {
         let device = try SimulatedDevice("laptop", schemaSQL: Self.notes, pageSize: pageSize)
         for table in ["folder", "note"] {
             let table = try #require(device.schema.tables.first { $0.name == table })
@@ -104,6 +104,32 @@ struct PageTests {
         #expect(try device.changes(of: "folder") == .ranges([], leafCount: 0))
         #expect(try device.capture()?.changes.count == 1)
         #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
+    }
+
+    @Test("The rows of one page are compared, wherever in a large store it is")
+    func largeStore() throws {
+        let device = try device(pageSize: 4_096)
+        #expect(
+            try device.edit(
+                """
+                WITH RECURSIVE numbers (n) AS (SELECT 1001 UNION ALL SELECT n + 1 FROM numbers LIMIT 40)
+                INSERT INTO note (id, title, body) SELECT n, 'note', zeroblob(100000) FROM numbers
+                """
+            )
+        )
+        try device.capture()
+        for number in [1001, 1010, 1020, 1030, 1040] {
+            // Only the last page of the content differs.
+            try device.edit(
+                "UPDATE note SET body = CAST(substr(body, 1, 99999) || x'01' AS BLOB) WHERE id = \(number)"
+            )
+            guard case .ranges(let ranges, 1) = try device.changes(of: "note") else {
+                Issue.record("\(number): \(String(describing: try device.changes(of: "note")))")
+                return
+            }
+            #expect(ranges.count == 1 && ranges[0].contains(Int64(number)))
+            #expect(try device.capture()?.changes.count == 1)
+        }
     }
 
     @Test("A change in content that has no room in its row's page is found")

@@ -28,13 +28,15 @@ struct SynchronizedStoreTests {
         func open(
             _ device: String,
             as client: String? = nil,
-            observer: StepObserver = .none
+            through app: (any DatabaseWriter)? = nil,
+            observer: StepObserver = .none,
+            largestReread: Int64 = 32 << 20
         ) throws -> SynchronizedStore {
             try SynchronizedStore(
                 storeAt: storeURL(device),
                 replicaAt: folder.appending(path: "\(device).replica"),
                 SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client ?? device)),
-                options: SynchronizedStore.Options(observer: observer)
+                options: SynchronizedStore.Options(app: app, largestReread: largestReread, observer: observer)
             )
         }
     }
@@ -179,7 +181,7 @@ struct SynchronizedStoreTests {
             return UInt64(seconds) * 1000
         }
         _ = try setModificationDate(1_700_000_000)
-        #expect(try fixture.open("laptop").recordSet()?.changes.count == 500)
+        #expect(try fixture.open("laptop", largestReread: 0).recordSet()?.changes.count == 500)
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         let reader = try DatabaseQueue(path: app.path, configuration: configuration)
@@ -190,13 +192,34 @@ struct SynchronizedStoreTests {
             if isRead { try reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM note") } }
             try app.write { try $0.execute(sql: "DELETE FROM note WHERE id = ?", arguments: [number + 100]) }
             let time = try setModificationDate(1_700_000_001 + number)
-            let set = try fixture.open("laptop").recordSet()
+            let set = try fixture.open("laptop", largestReread: 0).recordSet()
             #expect(set?.changes.count == 2 && set?.header.stamp.rawValue == time)
             let log = try FileManager.default.attributesOfItem(atPath: app.path + "-wal")[.size] as? Int
             #expect((log ?? 0 > 0) == isRead)
-            #expect(try fixture.open("laptop").recordSet() == nil)
+            #expect(try fixture.open("laptop", largestReread: 0).recordSet() == nil)
             if isRead { try reader.inDatabase { try $0.execute(sql: "COMMIT") } }
         }
+    }
+
+    @Test("An app that doesn't wait for locks never finds its store locked while its log is moved into the file")
+    func logOfApp() async throws {
+        let fixture = try Fixture()
+        _ = try fixture.app("laptop")
+        let app = try DatabasePool(path: fixture.storeURL("laptop").path)
+        let isWriting = Atomic(true)
+        async let writing: Void = {
+            defer { isWriting.store(false, ordering: .releasing) }
+            for number in 0..<200 {
+                try await app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES (?)", arguments: [number]) }
+            }
+        }()
+        let store = try fixture.open("laptop", through: app, largestReread: 0)
+        var count = 0
+        func capture() throws { count += try store.recordChanges().reduce(0) { $0 + $1.changes.count } }
+        while isWriting.load(ordering: .acquiring) { try capture() }
+        try await writing
+        try capture()
+        #expect(count == 200)
     }
 
     @Test("An edit of another row between capture and write doesn't make a synchronization start over")
