@@ -27,7 +27,8 @@ package struct DatabasePages: Sendable {
     /// The size of the write-ahead log in bytes; 0 if there is none.
     package static func logSize(of db: Database) throws -> Int64 {
         guard try usesLog(db) else { return 0 }
-        return try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? 0
+        // A log that can't be seen may hold anything.
+        return try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? .max
     }
 
     private static func usesLog(_ db: Database) throws -> Bool {

@@ -175,7 +175,7 @@ package final class SynchronizedStore {
     static var replicaConfiguration: Configuration {
         var configuration = configuration
         // Changes are scattered over the file, so pages are needed again soon. SQLite keeps 2 MB of them otherwise.
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA cache_size = -16384") }
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA cache_size = -12288") }
         return configuration
     }
 
