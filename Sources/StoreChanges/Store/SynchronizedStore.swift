@@ -38,7 +38,7 @@ package final class SynchronizedStore {
         /// Whether a store is taken that isn't the last synchronized one, because the user has said what counts.
         package var takesOtherStore: Bool
         /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
-        /// that takes less time than waiting until its files tell whether it changed, and than moving the log.
+        /// reading it takes little time.
         package var largestReread: Int64
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver

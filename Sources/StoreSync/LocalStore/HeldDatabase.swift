@@ -94,7 +94,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
 
     private func logBytes(_ db: Database) throws -> Int64 {
         do {
-            return try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? 0
+            return try DatabasePages.logSize(of: db)
         } catch {
             throw unreadable(error)
         }

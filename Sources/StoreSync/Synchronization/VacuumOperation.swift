@@ -59,13 +59,13 @@ public actor VacuumOperation: Operation {
 
     /// The path of this device's store.
     private func path(of store: SynchronizationMemory.LastStore?) throws -> String {
-        let next = "Synchronize the store: storesync sync STORE --document \(document.document)."
+        let command = "storesync sync STORE --document \(document.document)"
         guard let store, FileManager.default.fileExists(atPath: store.path) else {
             throw StoreSyncError(
                 .storeNotFound,
                 """
                 This device has no store of \(document.document)\(store.map { " at \($0.path)" } ?? ""), and only a device \
-                that synchronizes the document can shorten its log. \(next)
+                that synchronizes the document can shorten its log. Synchronize the store: \(command).
                 """
             )
         }
@@ -73,8 +73,8 @@ public actor VacuumOperation: Operation {
             throw StoreSyncError(
                 .storeNotFound,
                 """
-                This device's state directory was \(store.stateDirectory) when \(store.path) was synchronized. If it was copied, \
-                that store is another device's. \(next)
+                The state directory was \(store.stateDirectory) when \(store.path) was synchronized, and is \(state.path) now. \
+                If it was copied, that store is another device's. Synchronize this device's store first: \(command).
                 """
             )
         }

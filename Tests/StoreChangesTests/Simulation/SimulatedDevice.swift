@@ -37,7 +37,8 @@ final class SimulatedDevice {
         }
     }
 
-    /// Opens an empty store, which is in memory but read as a file is.
+    /// Opens an empty store, which is in memory but read as a file is; SQLite has to be built with `SQLITE_USE_URI`, as
+    /// Debian's is.
     private static func store(_ configuration: Configuration) throws -> DatabaseQueue {
         try DatabaseQueue(path: "file:store?vfs=memdb", configuration: configuration)
     }

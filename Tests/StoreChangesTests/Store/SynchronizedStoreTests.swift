@@ -1,9 +1,11 @@
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
-import StoreChanges
 import Synchronization
 import Testing
+
+@testable import StoreChanges
 
 @Suite("A synchronized store", .timeLimit(.minutes(60)))
 struct SynchronizedStoreTests {
@@ -198,6 +200,28 @@ struct SynchronizedStoreTests {
             #expect((log ?? 0 > 0) == isRead)
             #expect(try fixture.open("laptop", largestReread: 0).recordSet() == nil)
             if isRead { try reader.inDatabase { try $0.execute(sql: "COMMIT") } }
+        }
+    }
+
+    @Test(
+        "A log is moved into the file before it's read, unless the log is large",
+        arguments: [(1, true), (70, false)]
+    )
+    func movedLog(megabytes: Int, isMoved: Bool) throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
+            for _ in 0..<megabytes { try db.execute(sql: "INSERT INTO note (body) VALUES (zeroblob(1000000))") }
+        }
+        let former = StoreStatus(ofStoreAt: app.path).modified
+        let store = try StoreConnection(storeAt: fixture.storeURL("laptop"), through: nil)
+        try store.read(movingLog: true) { db, files in
+            let logSize = try DatabasePages.logSize(of: db)
+            #expect((logSize == 0) == isMoved)
+            #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM note") == megabytes)
+            #expect(files.modified == former && files.status == StoreStatus(ofStoreAt: app.path))
+            #expect(throws: DatabaseError.self) { try db.execute(sql: "DELETE FROM note") }
         }
     }
 
