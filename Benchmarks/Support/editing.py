@@ -17,6 +17,7 @@ CREATE TABLE item (
     id INTEGER PRIMARY KEY, note INTEGER NOT NULL REFERENCES note ON DELETE CASCADE, position INTEGER NOT NULL, mark TEXT,
     UNIQUE (note, position)
 );
+CREATE TABLE photo (id INTEGER PRIMARY KEY, name TEXT NOT NULL, caption TEXT, pixels BLOB NOT NULL);
 CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, color TEXT) WITHOUT ROWID;
 CREATE VIRTUAL TABLE note_text USING fts5 (title, body, content='note', content_rowid='id');
 CREATE TRIGGER note_inserted AFTER INSERT ON note BEGIN
@@ -36,8 +37,17 @@ CONTENT = {
     "lists": "SELECT name, mark FROM list ORDER BY 1",
     "notes": "SELECT title, body, done, name FROM note JOIN list ON list.id = list ORDER BY 1",
     "items": "SELECT title, position, item.mark FROM item JOIN note ON note.id = note ORDER BY 1, 2",
+    "photos": "SELECT name, caption FROM photo ORDER BY 1",
     "tags": "SELECT name, color FROM tag ORDER BY 1",
 }
+
+
+def fill(db, megabytes):
+    """Inserts photos of that many MiB."""
+    db.execute("""
+        WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < ?)
+        INSERT INTO photo (name, pixels) SELECT 'photo ' || n, randomblob(4000) FROM number""", (256 * megabytes,))
+    db.commit()
 
 
 class Ledger:
@@ -86,7 +96,7 @@ class App(threading.Thread):
 
     def edit(self):
         edits = {self.insert_note: 8, self.change_body: 8, self.move: 3, self.finish: 2, self.insert_item: 5, self.set_tag: 3,
-                 self.insert_list: 2, self.delete_note: 3, self.delete_list: 0.3}
+                 self.insert_list: 2, self.insert_photo: 2, self.change_caption: 3, self.delete_note: 3, self.delete_list: 0.3}
         edit = self.random.choices(list(edits), list(edits.values()))[0]
         self.db.execute("BEGIN IMMEDIATE")
         noted = edit()
@@ -106,6 +116,18 @@ class App(threading.Thread):
         body = self.value()
         self.db.execute("UPDATE note SET body = ? WHERE id = ?", (body, row[0]))
         return {"written": [body], "overwritten": [row[1]]}
+
+    def insert_photo(self):
+        name = self.value()
+        self.db.execute("INSERT INTO photo (name, pixels) VALUES (?, randomblob(4000))", (name,))
+        return {"written": [name]}
+
+    def change_caption(self):
+        row = self.one("SELECT id, caption FROM photo")
+        if row is None: return None
+        caption = self.value()
+        self.db.execute("UPDATE photo SET caption = ? WHERE id = ?", (caption, row[0]))
+        return {"written": [caption], "overwritten": [row[1]]}
 
     def finish(self):
         self.db.execute("UPDATE note SET done = 1 - done WHERE id = (SELECT id FROM note ORDER BY random() LIMIT 1)")
