@@ -328,7 +328,7 @@ struct AuthenticityTests {
     }
 
     @Test(
-        "R4, R15: a removed client that registers again is asked for the password, after its keychain items are deleted"
+        "R4, R15: a removed client that registers again proves the password, and only then its keychain items are deleted"
     )
     func registersAgain() async throws {
         let fixture = try Self.fixture()
@@ -343,9 +343,28 @@ struct AuthenticityTests {
         refusing.password = try Password.cheap("not the password")
         let refused = refusing.registration(registersAgain: true)
         #expect(await code { try await b.supervisor.add(refused).value } == .wrongPassword)
-        #expect(try await b.items().isEmpty, "they are deleted although the password is wrong")
+        #expect(try await b.items().count == 1, "the password is wrong")
         let again = try await b.supervisor.add(b.registration(registersAgain: true)).value
         #expect(again.client != client)
+        #expect(try await b.items().isEmpty)
+    }
+
+    @Test(
+        "R15: in an unencrypted application, too, a removed client that registers again has no keychain items any more"
+    )
+    func registersAgainUnencrypted() async throws {
+        let fixture = try Self.fixture(isSealed: false)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        _ = try await a.register().value
+        let client = try await b.register().value.client
+        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
+        try await b.keychain().add(SecretBytes("secret"), as: item)
+        _ = try await a.remove(client).value
+        #expect(await code { try await b.register().value } == .deregistered)
+        #expect(try await b.items().count == 1)
+        let again = try await b.supervisor.add(b.registration(registersAgain: true)).value
+        #expect(again.client != client)
+        #expect(try await b.items().isEmpty)
     }
 
     @Test("R4: a device that is still registered isn't set up again: it keeps its keys, its items and its client")

@@ -44,6 +44,11 @@ package enum TestDepth: String, CaseIterable, Sendable {
         namedSeeds ?? 0..<choose(quick: quick, ci: ci, deep: deep)
     }
 
+    /// Returns the seeds that a randomized test tries, from 0 on, and those that once failed.
+    package static func seeds(quick: UInt64, ci: UInt64, deep: UInt64, besides former: [UInt64]) -> [UInt64] {
+        namedSeeds.map(Array.init) ?? Array(0..<choose(quick: quick, ci: ci, deep: deep)) + former
+    }
+
     private static let namedSeeds: Range<UInt64>? = {
         guard let text = ProcessInfo.processInfo.environment["STORESYNC_TEST_SEEDS"] else { return nil }
         let bounds = text.components(separatedBy: "..<").map(UInt64.init)

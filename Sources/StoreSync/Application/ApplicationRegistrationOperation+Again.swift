@@ -5,8 +5,8 @@ import SyncCryptography
 extension ApplicationRegistrationOperation {
     /// Decides whether this device is set up again, if the request asks for that.
     ///
-    /// A device that is still registered stays as it is: setting it up again would delete its keys and leave a client that
-    /// no device uses.
+    /// A device that is still registered stays as it is: setting it up again would empty its keychain and leave a client
+    /// that no device uses.
     func settleAgain(_ remote: inout RemoteState, _ pin: ApplicationPin?, _ context: OperationContext) async throws {
         guard request.registersAgain else { return }
         if !request.isSetup, try await isRegistered(remote, pin, context) {

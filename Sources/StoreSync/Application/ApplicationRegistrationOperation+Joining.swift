@@ -66,11 +66,6 @@ extension ApplicationRegistrationOperation {
         guard let passwordTest = remote.files.passwordTest else {
             throw StoreSyncError(.busy, "Another device is registering \(request.application) now. Try again.")
         }
-        // A client that is set up again proves the password like every new client. The former client's keys are deleted
-        // first.
-        if request.registersAgain {
-            try await state.giveUpKeys(of: key, epoch: registration.info.epoch, on: context.blockingExecutor)
-        }
         let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: passwordTest, pin: known.pin)
         let unlocked = try await unlocking.unlock(sealed, trying: known.password, context)
         var remote = remote

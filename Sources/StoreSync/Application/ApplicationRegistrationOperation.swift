@@ -60,7 +60,8 @@ public actor ApplicationRegistrationOperation: Operation {
 
     var unlocking: ApplicationUnlocking {
         var unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
-        unlocking.triesPassword = request.isSetup
+        // A device that is set up again proves the password like every new client, although it may have the keys.
+        unlocking.triesPassword = request.isSetup || request.registersAgain
         return unlocking
     }
 
@@ -259,8 +260,9 @@ public actor ApplicationRegistrationOperation: Operation {
     func remember(_ membership: Membership, _ context: OperationContext) async throws {
         let pin = membership.pin
         let former = try await context.blocking { [state, key] in try state.pin(for: key) }
-        // The items go first, also if this device has given up the former keys: they aren't for another application.
-        if let former, former.epoch != pin.epoch {
+        // The items of another application, and of a client that was removed, aren't for this one. They go first, so that an
+        // interrupted registration leaves none of them with the new keys.
+        if let former, former.epoch != pin.epoch || request.registersAgain {
             try await state.blitzKeychain(of: key, on: context.blockingExecutor)
         }
         try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
