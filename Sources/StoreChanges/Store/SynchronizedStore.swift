@@ -319,19 +319,22 @@ package final class SynchronizedStore {
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
         outcome.written = written
-        guard let status = settledStatus(leftIn: leftState) else { return true }
+        guard let leftState, let status = settledStatus(leftIn: leftState) else { return true }
         try replicaDatabase.write { _ in try replica.remember(status) }
         return true
     }
 
     /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
+    ///
+    /// If an app wrote other rows since then, the state in which the store is left isn't told: those edits aren't captured.
     private func write(
         unlessChangedSince version: Int
-    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState)? {
+    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {
         var written: [String: ChangeCounts]?
+        var isChanged = false
         let leftState = try store.write { db in
             try replica.refuseOtherStore(db)
-            let isChanged = try store.version(beforeWriting: db) != version
+            isChanged = try store.version(beforeWriting: db) != version
             guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
             do {
                 written = try replica.write(to: db)
@@ -340,7 +343,7 @@ package final class SynchronizedStore {
             }
             return .commit
         }
-        return written.map { ($0, leftState) }
+        return written.map { ($0, isChanged ? nil : leftState) }
     }
 
     func locked<Result>(_ body: () throws -> Result) throws -> Result {

@@ -221,6 +221,30 @@ struct StoreStatusTests {
         }
     }
 
+    @Test(
+        "An edit of another row just before a write is captured by the next synchronization, and not overwritten by it",
+        arguments: ["wal", "delete"],
+        [false, true]
+    )
+    func concurrentOther(mode: String, throughApp: Bool) throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try appWithNotes(mode)
+        let set = try otherSet(with: app)
+        try store(through: nil).begin()
+        _ = try store(through: nil).synchronize(with: [])
+        let isEdited = Mutex(false)
+        let store = try store(through: throughApp ? app : nil, at: "captured") {
+            guard !isEdited.withLock({ exchange(&$0, for: true) }) else { return }
+            try app.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
+        }
+        let first = try store.synchronize(with: [set])
+        #expect(first.captured.isEmpty && first.written["note"]?.updated == 1)
+        #expect(try !isUnchanged(store))
+        #expect(try store.synchronize(with: []).captured.flatMap(\.changes).count == 1)
+        let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY id") }
+        #expect(titles == ["soy milk", "rye bread"])
+    }
+
     /// Replaces a value, and returns the former one.
     private func exchange(_ value: inout Bool, for other: Bool) -> Bool {
         defer { value = other }
