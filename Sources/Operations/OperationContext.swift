@@ -32,7 +32,7 @@ public struct OperationContext: Sendable {
     public var userInfo: [String: any Sendable] { options.userInfo }
     /// The synchronization client on whose behalf the operation works, if its options name one.
     public var clientIdentifier: String? { options.clientIdentifier }
-    /// Whether the work may continue while the app is in the background.
+    /// Whether the operation may start while the app is in the background.
     public var mayContinueInBackground: Bool { options.mayContinueInBackground }
     /// The supervisor's clock.
     ///

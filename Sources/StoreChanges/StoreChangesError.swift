@@ -21,7 +21,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let conflictNotFound = Code("conflictNotFound")
         /// A file's content isn't what was written.
         public static let corrupt = Code("corrupt")
-        /// This device has to go on as another client.
+        /// This device has to continue as another client.
         public static let identityTwice = Code("identityTwice")
         /// More than half of a table's rows are gone, which may be a mistake.
         public static let massDeletion = Code("massDeletion")

@@ -30,7 +30,7 @@ enum ProgressLine {
     }
 
     private static func write(_ line: String) {
-        // The terminal may be closed while the command goes on.
+        // The terminal may be closed while the command continues.
         try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(line)".utf8))
     }
 }

@@ -59,7 +59,7 @@ struct Report: Sendable {
     }
 
     static func standardError(_ line: String) {
-        // The terminal may be closed while the command goes on.
+        // The terminal may be closed while the command continues.
         try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
     }
 }

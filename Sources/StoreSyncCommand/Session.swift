@@ -123,7 +123,7 @@ final class CommandDelegate: ApplicationSyncDelegate {
                 return .encrypted(password)
             }
             guard Terminal.isInteractive else { throw passwordRequired(application) }
-            let prompt = wasWrong ? "That isn't it. Password of \(application)" : "Password of \(application)"
+            let prompt = wasWrong ? "Wrong password. Password of \(application)" : "Password of \(application)"
             return .encrypted(try await Terminal.password(prompt))
         case .joiningUnencrypted:
             guard encrypts == nil, Terminal.isInteractive else { throw undecided(isUnencrypted(application)) }

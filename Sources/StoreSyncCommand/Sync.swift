@@ -168,7 +168,7 @@ struct Sync: AsyncParsableCommand {
 extension TakenSide {
     fileprivate init(argument: String) throws {
         guard let side = TakenSide(rawValue: argument) else {
-            throw ValidationError("It's one of \(TakenSide.allCases.map(\.rawValue).joined(separator: ", ")).")
+            throw ValidationError("--take is one of \(TakenSide.allCases.map(\.rawValue).joined(separator: ", ")).")
         }
         self = side
     }

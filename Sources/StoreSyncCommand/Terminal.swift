@@ -25,7 +25,7 @@ enum Terminal {
     }
 
     private static func show(_ text: String) {
-        // The terminal may be closed while the command goes on.
+        // The terminal may be closed while the command continues.
         try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
     }
 

@@ -67,10 +67,10 @@ extension CommandTests {
                 fixture,
                 ["register"] + desktop.options + ["--json"],
                 ("Password of", "one"),
-                ("That isn't it", "three")
+                ("Wrong password", "three")
             )
             #expect(joined.status == 0, "\(joined)")
-            #expect(joined.errorOutput.contains("That isn't it"))
+            #expect(joined.errorOutput.contains("Wrong password"))
         }
 
         @Test("Input typed before a password prompt is visible, so it isn't used as the password")

@@ -117,7 +117,7 @@ extension S3Backend {
                 throw RemoteError(
                     .unavailable,
                     """
-                    The list of “\(directory)” on \(identity) goes on without new names. Try again later. If that doesn't \
+                    The list of “\(directory)” on \(identity) continues without new names. Try again later. If that doesn't \
                     help, S3 clients can't use this server.
                     """,
                     path: directory

@@ -9,7 +9,7 @@
 /// 3. its client has another set of the same number, because a device was copied with its identity, and the other one has
 ///    the lesser digest. If the other one is in a published prefix, this one can't be beyond it;
 /// 4. this device has withdrawn it;
-/// 5. the client's previous set is void. So the sets of a client that count have no gaps, its author goes on as a new
+/// 5. the client's previous set is void. So the sets of a client that count have no gaps, its author continues as a new
 ///    client, and the vector of a prefix says all.
 ///
 /// An author that had seen a void set had seen its client up to the last set that counts.

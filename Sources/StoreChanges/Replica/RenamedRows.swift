@@ -1,6 +1,6 @@
 /// New names for rows with integer keys that void sets of this device inserted.
 ///
-/// The copy of this device that goes on under its former identity may have given the same names to other rows. What the
+/// The copy of this device that continues under its former identity may have given the same names to other rows. What the
 /// state says of a name is of the copy's row; what this device's store has is of its own one. So the rows stay in the
 /// store as they are, and the replica remembers them by the new names, in references too.
 struct RenamedRows {

@@ -40,7 +40,7 @@ extension Replica {
         var head = ClientHead(client, number: number, last: try log.lastIntegrated(of: client))
         head.seen = try storeSeen().filter { $0.key != client }
         let knowledge = try ReplicaKnowledge(db).read()
-        // A device that was restored from a backup may have published a longer prefix. All devices go on judging by that one.
+        // A device that was restored from a backup may have published a longer prefix. All devices keep judging by that one.
         head.stable = [knowledge.stable, knowledge.heads[client]?.stable].compactMap(\.self).max {
             $0.position < $1.position
         }
@@ -110,7 +110,7 @@ extension Replica {
     }
 
     /// Whether new sets of this client wouldn't count, because it was removed, or because its last set is void: the device
-    /// has to go on as a new client.
+    /// has to continue as a new client.
     package func hasLostIdentity() throws -> Bool {
         let judgement = try log.judgement()
         if judgement.knowledge.removals[client] != nil { return true }

@@ -12,7 +12,7 @@ public struct Conflict: Hashable, Sendable {
         case deletedEdited
         /// A delete didn't know of an insert of the row, so the row stays.
         case deleteRefused
-        /// A delete that was the consequence of another one, which didn't hold or no longer concerned the row.
+        /// A cascading delete was refused: the delete of the parent was refused, or the row no longer had that parent.
         case consequenceRefused
         /// An edit of a row that is deleted.
         case editOfDeleted

@@ -83,7 +83,7 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
     }
 
-    /// What two replicas have alike that are in order: the state after the same sets, in the same schema.
+    /// The digests that two undamaged replicas share after they integrated the same sets in the same schema.
     package struct Fingerprint: Hashable, Sendable {
         /// The digest of the state.
         package var state: [UInt8]
@@ -133,7 +133,7 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.write { _ in try replica.remember(news) } }
     }
 
-    /// Whether the last set of this device's client doesn't count: the device has to go on as another client.
+    /// Whether the last set of this device's client doesn't count: the device has to continue as another client.
     package func hasLostIdentity() throws -> Bool {
         try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
     }

@@ -88,7 +88,7 @@ public actor PasswordChangeOperation: Operation {
             guard isChanged else {
                 throw StoreSyncError(
                     .busy,
-                    "Another device is changing the password of \(hierarchy.application). Find out which one applies, and try again."
+                    "Another device is changing the password of \(hierarchy.application). Find out which password is valid now, then try again."
                 )
             }
             return Int(changed.passwordVersion)

@@ -46,7 +46,7 @@ extension AppliedSets {
         do {
             let database = try DatabaseQueue(path: checkpoint.path)
             try database.write { db in
-                // The checkpoint of a device that began with another one has that one's list.
+                // A device that began with a downloaded checkpoint still has the table of that checkpoint.
                 try db.execute(sql: "DROP TABLE IF EXISTS appliedSet")
                 try begin(db)
                 for (client, sequence) in vector.sorted(by: { $0.key < $1.key }) {

@@ -23,7 +23,8 @@ public import SyncCryptography
 /// The dependencies hold back all that the method adds, registrations included. Priority, user info, keys, deadline,
 /// retry policy and whether work continues in the background apply to all that it adds; name, coalescing key and progress
 /// units only to the operation whose handle it returns. To the keys, the manager adds those of the document and the store
-/// that are in use, so its operations wait for each other instead of failing with ``StoreSyncError/Code/busy``.
+/// that are in use, so uploads, downloads, synchronizations, vacuums and removals of documents wait for each other instead
+/// of failing with ``StoreSyncError/Code/busy``.
 public struct ApplicationSyncManager: Sendable {
     /// The application.
     public let application: RemoteIdentifier

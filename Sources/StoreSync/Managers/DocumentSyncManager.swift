@@ -315,7 +315,8 @@ public struct DocumentSyncManager: Sendable {
             after: dependencies,
             options: manager.options(ofStepBefore: options, of: document)
         )
-        return registration.then(options: manager.options(options, of: document)) { registered in
+        let options = manager.options(options, of: document, locking: [.document(manager.documentKey(document))])
+        return registration.then(options: options) { registered in
             VacuumOperation(of: registered, backend: backend, state: state)
         }
     }

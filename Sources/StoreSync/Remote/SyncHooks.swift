@@ -1,5 +1,4 @@
 public import RemoteStorage
-import ThreadSupport
 
 /// The base of all hook protocols: the backend that the hooks work on.
 ///
@@ -101,16 +100,4 @@ extension RemoteBackend {
     nonisolated var keychainSynchronizationHooks: any KeychainSynchronizationHooks {
         self as? any KeychainSynchronizationHooks ?? DefaultHooks(backend: self)
     }
-}
-
-/// Sends independent requests concurrently and returns the answers in the order of the requests.
-///
-/// The number of requests often depends on the remote, so at most `limit` are in progress at a time.
-@discardableResult
-func together<Request: Sendable, Answer: Sendable>(
-    _ requests: [Request],
-    atMost limit: Int = 128,
-    _ send: @escaping @Sendable (Request) async throws -> Answer
-) async throws -> [Answer] {
-    try await requests.concurrentMap(atMost: limit, send)
 }

@@ -34,7 +34,7 @@ public final class StateDirectory: Sendable {
     /// Opens a state directory, and creates it with mode 0700 if it doesn't exist.
     ///
     /// On Apple platforms it's excluded from backups: a restored state directory would make two devices of one. If it was copied
-    /// from another device, whose system's keychain has its secret, it goes on as another client, without the keys.
+    /// from another device, whose system's keychain has its secret, it continues as another client, without the keys.
     ///
     /// - Parameters:
     ///   - url: The directory.

@@ -10,8 +10,6 @@ struct UploadReference: Hashable, Sendable, Codable {
     /// An attacker may write any name into the storage. Every program reads numbers up to this limit exactly, and the
     /// next number doesn't overflow.
     static let generations = 1...(1 << 53)
-    /// A generation, or 0 if there is none.
-    static let generationsOrNone = 0...generations.upperBound
 }
 
 extension UploadReference {

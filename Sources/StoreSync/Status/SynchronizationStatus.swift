@@ -18,7 +18,7 @@ extension ApplicationStatus {
         public let published: Date
         /// The size of its edits on the remote, in bytes, without those in its newest file.
         public let logBytes: Int64
-        /// Whether it was removed: nothing is kept for it, and it goes on as another client if it comes back.
+        /// Whether it was removed: nothing is kept for it, and it continues as another client if it comes back.
         public let isRemoved: Bool
 
         /// Whether it has published nothing for thirty days, so that all others keep what it may need.

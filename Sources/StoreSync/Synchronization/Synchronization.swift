@@ -26,14 +26,16 @@ public struct Synchronization: Sendable, Hashable {
 
     /// How a whole store travels: the first device uploads it, and other devices begin with it.
     public enum Transfer: Sendable, Hashable {
+        /// This device uploaded the document's first store.
         case uploaded
+        /// This device downloaded a store to begin with.
         case downloaded
     }
 }
 
 /// A request to synchronize a store with a document.
 public struct SynchronizationRequest: Sendable {
-    /// The store, an SQLite database; it's created if it doesn't exist.
+    /// The store, an SQLite database; it's downloaded if this device never had it.
     public var url: URL
     /// Whether more than half of a table's rows may be gone.
     public var allowsDeletions: Bool

@@ -71,7 +71,7 @@ extension SynchronizationOperation {
 
     /// Notes the clients that were removed: from then on nothing is kept for them, and later edits of theirs don't count.
     ///
-    /// The next head says so. If such a device comes back, it goes on as another client, and publishes these edits again.
+    /// The next head says so. If such a device comes back, it continues as another client, and publishes these edits again.
     /// A set that any device may have integrated counts, so nothing is noted while edits are missing here, unless this device
     /// has long waited for them in vain.
     func noteRemovedClients(

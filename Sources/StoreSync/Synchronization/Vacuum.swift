@@ -8,7 +8,7 @@ public struct Vacuum: Sendable, Hashable {
     public let isBaselineWritten: Bool
     /// The size of the baseline's files on the remote, in bytes; 0 if none was written.
     public let baselineBytes: Int64
-    /// How many files with edits of this device were removed.
+    /// How many files with edits of this device and of removed clients were removed.
     public let removedFiles: Int
     /// The size of the removed files, in bytes.
     public let removedBytes: Int64

@@ -109,7 +109,7 @@ final class WatchRun {
     }
 
     private func failed(_ error: any Error, _ schedule: inout WatchSchedule) throws -> StoreWatch.Event {
-        // After `identityTwice`, this device goes on as another client.
+        // After `identityTwice`, this device continues as another client.
         guard let error = error as? StoreSyncError, error.code.isTemporary || error.code == .identityTwice else {
             throw error
         }

@@ -238,6 +238,26 @@ struct ManagerOptionsTests {
         #expect(try await second.value.isUnchanged)
         withExtendedLifetime(delegate) {}
     }
+
+    @Test("A vacuum waits for a synchronization of the same document, and doesn't fail because of it")
+    func vacuumWaits() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
+        try await DatabaseQueue(path: device.store.path).write {
+            try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        }
+        let delegate = await AppDelegate()
+        let supervisor = OperationSupervisor(.init(isSuspended: true, temporaryDirectory: fixture.temporary))
+        var manager = device.manager(delegate, on: supervisor)
+        manager.retry = RetryPolicy(maximumAttempts: 1)
+        let notes = manager.document(fixture.document)
+        let (synchronization, vacuum) = (notes.synchronize(storeAt: device.store), notes.vacuum(after: []))
+        #expect(vacuum.explain().description.contains("document \(fixture.document) of \(fixture.application)"))
+        supervisor.isSuspended = false
+        _ = try await synchronization.value
+        _ = try await vacuum.value
+        withExtendedLifetime(delegate) {}
+    }
 }
 
 extension Never {
