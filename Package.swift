@@ -94,6 +94,13 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // What `Benchmarks/records` measures. It's here because only this package sees the declarations that it calls.
+        .executableTarget(
+            name: "records",
+            dependencies: ["StoreChanges"],
+            path: "Benchmarks/Sources/records",
+            swiftSettings: settings
+        ),
         // Synchronizes through the database connection of an app that uses GRDB.
         .target(
             name: "StoreSyncGRDB",
@@ -113,16 +120,6 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "SystemPackage", package: "swift-system"),
-            ],
-            swiftSettings: settings
-        ),
-        // How all of this package's databases are opened and read as files, and how a database is found unchanged.
-        .target(
-            name: "DatabaseSupport",
-            dependencies: [
-                "ByteCoding",
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings
         ),
@@ -199,6 +196,16 @@ let package = Package(
             dependencies: [sodium, "FileSupport", "ByteCoding"],
             swiftSettings: settings
         ),
+        // How all of this package's databases are opened and read as files, and how a database is found unchanged.
+        .target(
+            name: "DatabaseSupport",
+            dependencies: [
+                "FileSupport", "ByteCoding",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "RemoteStorage",
             dependencies: [
@@ -247,13 +254,6 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
-        // What `Benchmarks/records` measures. It's here because only this package sees the declarations that it calls.
-        .executableTarget(
-            name: "records",
-            dependencies: ["StoreChanges"],
-            path: "Benchmarks/Sources/records",
-            swiftSettings: settings
-        ),
         .target(name: "ByteCoding", swiftSettings: settings),
         // Functions of SQLite that Swift can't call.
         .systemLibrary(

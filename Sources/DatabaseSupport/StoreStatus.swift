@@ -1,4 +1,5 @@
 import ByteCoding
+import FileSupport
 package import Foundation
 
 #if canImport(Darwin)
@@ -17,6 +18,8 @@ package struct StoreStatus: Hashable, Sendable, Codable {
 
     /// Reads the status of a store's files.
     package init(ofStoreAt path: String) {
+        // SQLite follows symbolic links, and keeps the log next to the file itself.
+        let path = path.canonicalPath ?? path
         // A write-ahead log that is empty comes and goes with its readers.
         files = [path, path + "-wal"].map(Self.status).map { $0.isEmpty || $0[2] > 0 ? $0 : [] }
     }

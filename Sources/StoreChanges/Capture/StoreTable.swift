@@ -1,3 +1,5 @@
+import GRDB
+
 /// A table of the store, read and written with the names of the replica.
 struct StoreTable {
     let name: String
@@ -169,6 +171,20 @@ struct StoreTable {
 
     // MARK: Writing
 
+    /// Executes a statement that writes one row.
+    ///
+    /// - Throws: `DatabaseError`, also if SQLite left the row as it was without an error, as a trigger with `RAISE(IGNORE)`
+    ///   or a constraint with `ON CONFLICT IGNORE` asks for.
+    private func write(_ sql: String, _ values: [StoredValue]) throws {
+        try store.execute(sql, values)
+        guard store.writtenCount == 1 else { throw Self.ignored }
+    }
+
+    private static let ignored = DatabaseError(
+        resultCode: .SQLITE_CONSTRAINT,
+        message: "the statement was ignored"
+    )
+
     /// The value of a cell in this store.
     func value(_ cell: Cell, of column: String) throws -> StoredValue {
         switch cell {
@@ -195,9 +211,11 @@ struct StoreTable {
         return (conditions.joined(separator: " AND "), values.flatMap { [$0, $0] })
     }
 
+    /// Deletes a row, if it's there.
     func delete(_ row: RowReference) throws {
         guard let (condition, values) = try condition(row) else { return }
         try store.execute("DELETE FROM \(name.quotedName) WHERE \(condition)", values)
+        guard try store.writtenCount > 0 || self.row(row) == nil else { throw Self.ignored }
     }
 
     /// Deletes one of several equal rows.
@@ -205,7 +223,7 @@ struct StoreTable {
         guard let (condition, values) = try condition(row) else { return }
         let table = name.quotedName
         let one = "rowid = (SELECT rowid FROM \(table) WHERE \(condition) LIMIT 1)"
-        try store.execute("DELETE FROM \(table) WHERE \(one)", values)
+        try write("DELETE FROM \(table) WHERE \(one)", values)
     }
 
     /// Inserts one of equal rows without a key.
@@ -221,7 +239,7 @@ struct StoreTable {
             }
         }
         let places = columns.map { _ in "?" }.joined(separator: ", ")
-        try store.execute("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
+        try write("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
     }
 
     /// Inserts a row that is gone; a row with an integer key gets its number again if that is free, else a new one.
@@ -233,7 +251,7 @@ struct StoreTable {
         let values = try columns.map { try value(state.schema.cell($0, of: row, stored), of: $0) }
         let names = columns.map(\.quotedName).joined(separator: ", ")
         let places = columns.map { _ in "?" }.joined(separator: ", ")
-        try store.execute("INSERT INTO \(name.quotedName) (\(names)) VALUES (\(places))", values)
+        try write("INSERT INTO \(name.quotedName) (\(names)) VALUES (\(places))", values)
     }
 
     /// Writes the columns outside the key that fulfil a condition.
@@ -255,10 +273,10 @@ struct StoreTable {
         var values = try columns.map { try value(stored.cell($0) ?? .null, of: $0) }
         if let number, integerKey != nil {
             values.append(.integer(number))
-            return try store.execute(updates.statement(columns, updates.numberCondition), values)
+            return try write(updates.statement(columns, updates.numberCondition), values)
         }
         guard let (condition, key) = try condition(row) else { return }
-        try store.execute(updates.statement(columns, condition), values + key)
+        try write(updates.statement(columns, condition), values + key)
     }
 }
 

@@ -3,6 +3,7 @@ extension Replica {
     /// Adds a new set of this device, and integrates it.
     func add(_ set: SyncChangeSet) throws -> SyncChangeSet {
         try integrate([set], from: .captured)
+        try ReplicaFact.tokenIsOld.writeNumber(1, db)
         return set
     }
 

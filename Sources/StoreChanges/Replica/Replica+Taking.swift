@@ -48,9 +48,13 @@ extension Replica {
     }
 
     /// Whether a change deletes a row that another device has inserted, which the store may never have had.
+    ///
+    /// Nothing tells who inserted a row without a key.
     private func deletesUnknownRow(_ change: Change) throws -> Bool {
         guard case .delete = change.edit else { return false }
-        let inserters = try state.row(RowReference(change.table, change.row))?.inserters ?? []
+        let row = RowReference(change.table, change.row)
+        if state.schema.isCounted(row) { return true }
+        let inserters = try state.row(row)?.inserters ?? []
         return inserters.contains { $0.client != client }
     }
 

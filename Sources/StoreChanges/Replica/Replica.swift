@@ -175,7 +175,8 @@ package final class Replica {
 
     /// Whether a write would change anything in a store that was captured just now.
     func needsWrite() throws -> Bool {
-        try ReplicaFact.token.read(db) == nil || !ReplicaPending(state).isEmpty
+        try ReplicaFact.token.read(db) == nil || ReplicaFact.tokenIsOld.read(db) != nil
+            || !ReplicaPending(state).isEmpty
     }
 
     // MARK: Writing
@@ -219,6 +220,7 @@ package final class Replica {
         try setStoreSeen(try log.integrated())
         try ReplicaFact.token.write(try ReplicaFact.preparedToken.read(db), db)
         try ReplicaFact.preparedToken.write(nil, db)
+        try ReplicaFact.tokenIsOld.write(nil, db)
     }
 
     /// Records that the store has what was prepared, if a synchronization died after it had written that.
@@ -355,7 +357,9 @@ package final class Replica {
             )
         }
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
-        if try table.row(entry.row) != nil, !state.schema.isCounted(entry.row) {
+        // The number of a row that is gone may be a newer row's.
+        let isThere = try ReplicaPending(state).base(entry.row) != nil && table.row(entry.row) != nil
+        if isThere, !state.schema.isCounted(entry.row) {
             let lost = StoredRow(try state.schema.table(entry.row.table), entry.lost)
             try table.update(entry.row, lost, where: { entry.lost[$0] != nil })
         } else {

@@ -120,6 +120,8 @@ enum ReplicaFact: String {
     case rules
     /// The store's token, and the token that the next write gives it.
     case token, preparedToken
+    /// Whether edits were captured since the store got its token: a store from before them must not pass for this one.
+    case tokenIsOld
     /// The last counter that this device gave to an inserted row.
     case counter
     /// The greatest stamp that was read.

@@ -43,6 +43,9 @@ final class SQLConnection {
         observedStatements[sql] = statement
     }
 
+    /// How many rows the last `INSERT`, `UPDATE` or `DELETE` wrote, without what its triggers wrote.
+    var writtenCount: Int { Int(sqlite3_changes(handle)) }
+
     /// Returns the first row's values; `nil` if there is none.
     func first(_ sql: String, _ values: [StoredValue] = []) throws -> [StoredValue]? {
         let statement = try prepare(sql)

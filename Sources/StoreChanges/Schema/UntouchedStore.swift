@@ -1,4 +1,5 @@
 import DatabaseSupport
+import FileSupport
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -7,7 +8,10 @@ import GRDBSQLite
 struct UntouchedStore {
     private let url: URL
 
-    init(_ url: URL) { self.url = url }
+    init(_ url: URL) {
+        // SQLite keeps the log next to the file that a symbolic link leads to.
+        self.url = url.path.canonicalPath.map { URL(filePath: $0) } ?? url
+    }
 
     /// Reads the store in a transaction.
     ///

@@ -102,7 +102,7 @@ package struct StoreConnection {
             try reader.writeWithoutTransaction { db in
                 let movesLog = try movesLog && (1...Self.maximumLogBytes).contains(DatabasePages.logSize(of: db))
                 defer { try? db.rollback() }
-                let files = try Self.hold(movesLog ? app : nil) { try begin(db, movingLog: movesLog) }
+                let files = try Self.hold(movesLog && !holdsApp ? app : nil) { try begin(db, movingLog: movesLog) }
                 return try db.readOnly { try body(db, files) }
             }
         }

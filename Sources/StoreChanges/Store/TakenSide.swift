@@ -4,7 +4,7 @@
 public enum TakenSide: String, Hashable, Sendable, CaseIterable {
     /// The store: whatever is different in it is an edit of the user.
     ///
-    /// Rows that another device has inserted, and that not all devices have seen yet, come back.
+    /// Rows that another device has inserted, and that not all devices have seen yet, come back. So do rows without a key.
     case local
     /// The document: what is different in the store is lost.
     case remote

@@ -41,11 +41,11 @@ struct LocalStore: Sendable {
         guard !url.lastPathComponent.isEmpty, url.path != "/" else {
             throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")
         }
-        if let resolved = Self.canonicalPath(url.path) {
+        if let resolved = url.path.canonicalPath {
             self.url = URL(fileURLWithPath: resolved, isDirectory: false)
         } else {
             let parent = url.deletingLastPathComponent()
-            guard let resolved = Self.canonicalPath(parent.path) else {
+            guard let resolved = parent.path.canonicalPath else {
                 throw StoreSyncError(.storeNotFound, "The directory \(parent.path) doesn't exist on this device.")
             }
             self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent.asKey)
@@ -77,13 +77,6 @@ struct LocalStore: Sendable {
             \(Self.maximumNameBytes) are the maximum. Give the store a shorter name.
             """
         )
-    }
-
-    /// A path without symbolic links; `nil` if nothing exists there.
-    static func canonicalPath(_ path: String) -> String? {
-        guard let resolved = realpath(path, nil) else { return nil }
-        defer { free(resolved) }
-        return String(cString: resolved).asKey
     }
 
     /// The status of the file in the file system.

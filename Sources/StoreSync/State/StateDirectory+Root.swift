@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 
@@ -7,7 +8,7 @@ extension StateDirectory {
     ///
     /// A former root that still exists wasn't moved: another user has another home directory, for instance.
     func moveStores(toRoot root: URL) throws {
-        guard let path = LocalStore.canonicalPath(root.path) else {
+        guard let path = root.path.canonicalPath else {
             throw StoreSyncError(.storeNotFound, "The directory \(root.path) doesn't exist on this device.")
         }
         let former = try read { try StateSchema.fetch(String.self, $0, Self.root, .ofDevice) }

@@ -15,7 +15,7 @@ import ThreadSupport
 public final class StateDirectory: Sendable {
     let url: URL
     /// The directory's path, in which no symbolic link occurs.
-    var path: String { LocalStore.canonicalPath(url.path) ?? url.path }
+    var path: String { url.path.canonicalPath ?? url.path }
     private let database: DatabaseQueue
     /// Observes this device's changes: each one of the state directory, before and after its commit, and each step in which a
     /// download replaces a store.

@@ -91,6 +91,10 @@ public actor SynchronizationOperation: Operation {
             } catch let error as StoreSyncError where error.code == .storeReplaced {
                 guard let side = request.takes else { throw error }
                 if side == .remote { try await setStoreAside(context) }
+                // A replica from a backup may lack sets of others that this device remembers.
+                var memory = try await memory(since: origin, context)
+                memory.readHeadsAgain()
+                try await remember(memory, context)
                 return try await exchange(with: replica, taking: side, context)
             }
         }

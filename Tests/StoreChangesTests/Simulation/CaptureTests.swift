@@ -240,4 +240,62 @@ struct CaptureTests {
         #expect(try phone.rows("SELECT * FROM line ORDER BY 1") == laptop.rows("SELECT * FROM line ORDER BY 1"))
         #expect(try phone.capture() == nil)
     }
+
+    @Test(
+        "What a trigger or a constraint ignores is written without triggers, and the next capture finds nothing",
+        arguments: [
+            "CREATE TRIGGER ignored BEFORE INSERT ON note WHEN EXISTS (SELECT 1 FROM note) BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE TRIGGER ignored BEFORE UPDATE ON note BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE TRIGGER ignored BEFORE DELETE ON note BEGIN SELECT RAISE(IGNORE); END",
+            "CREATE UNIQUE INDEX other ON note (title)",
+        ],
+        ["", "ON CONFLICT IGNORE"]
+    )
+    func ignored(addition: String, conflict: String) throws {
+        let schema = """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT UNIQUE \(conflict), body TEXT);
+            CREATE TABLE line (text TEXT);
+            """
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema + addition)
+        try laptop.edit("INSERT INTO note VALUES (1, 'milk', ''), (2, 'bread', ''), (3, 'tea', '')")
+        try laptop.capture()
+        // A value goes from one row to another, so that the order of the statements matters.
+        try laptop.edit("UPDATE note SET title = 'rye bread' WHERE id = 2")
+        try laptop.edit("UPDATE note SET title = 'bread', body = 'white' WHERE id = 1")
+        try laptop.edit("DELETE FROM note WHERE id = 3")
+        try laptop.edit("INSERT INTO note VALUES (4, 'milk', '')")
+        try laptop.capture()
+        for set in laptop.sets {
+            try phone.integrate([set])
+            try phone.write()
+            #expect(try phone.capture() == nil)
+        }
+        let notes = "SELECT title, body FROM note ORDER BY title"
+        #expect(try phone.rows(notes) == laptop.rows(notes))
+    }
+
+    @Test("A row without a key that a trigger ignores is written without triggers")
+    func ignoredCount() throws {
+        let schema = "CREATE TABLE line (text TEXT);"
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice(
+            "phone",
+            schemaSQL: """
+                \(schema)
+                CREATE TRIGGER no_insert BEFORE INSERT ON line BEGIN SELECT RAISE(IGNORE); END;
+                CREATE TRIGGER no_delete BEFORE DELETE ON line BEGIN SELECT RAISE(IGNORE); END;
+                """
+        )
+        try laptop.edit("INSERT INTO line VALUES ('milk'), ('milk'), ('bread')")
+        try laptop.capture()
+        try laptop.edit("DELETE FROM line WHERE text = 'bread'")
+        try laptop.capture()
+        for set in laptop.sets {
+            try phone.integrate([set])
+            try phone.write()
+            #expect(try phone.capture() == nil)
+        }
+        #expect(try phone.rows("SELECT * FROM line ORDER BY 1") == laptop.rows("SELECT * FROM line ORDER BY 1"))
+    }
 }

@@ -113,6 +113,18 @@ struct StoreStatusTests {
         #expect(try store(.none).recordSet()?.changes.map(\.table) == ["cache"])
     }
 
+    @Test("A commit shows in the status of a store that is reached by a symbolic link", arguments: ["wal", "delete"])
+    func link(mode: String) throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app(mode)
+        let link = folder.appending(path: "link.sqlite")
+        try FileManager.default.createSymbolicLink(at: link, withDestinationURL: url)
+        let status = StoreStatus(ofStoreAt: link.path)
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        #expect(StoreStatus(ofStoreAt: link.path) != status)
+        #expect(StoreStatus(ofStoreAt: link.path) == StoreStatus(ofStoreAt: url.path))
+    }
+
     // MARK: After a write
 
     private func appWithNotes(_ mode: String) throws -> DatabaseQueue {

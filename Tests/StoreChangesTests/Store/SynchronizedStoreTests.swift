@@ -290,6 +290,28 @@ struct SynchronizedStoreTests {
         #expect(try fixture.open("phone").recordSet() == nil)
     }
 
+    @Test(
+        "A store from before an edit that was captured is refused, also if the synchronization died after the capture"
+    )
+    func oldTokenAfterDeath() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        _ = try fixture.open("laptop").synchronize(with: [])
+        let backup = try DatabaseQueue()
+        try app.backup(to: backup)
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let dying = try fixture.open("laptop", observer: StepObserver { if $0 == "captured" { throw Death() } })
+        #expect(throws: Death.self) { try dying.synchronize(with: []) }
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try backup.backup(to: app)
+        #expect {
+            try fixture.open("laptop").synchronize(with: [])
+        } throws: {
+            ($0 as? StoreChangesError)?.code == .storeReplaced
+        }
+    }
+
     @Test("A set waits for the sets before it, and for all sets that its author had seen", arguments: [false, true])
     func readiness(isFromThird: Bool) throws {
         let fixture = try Fixture()
@@ -416,6 +438,29 @@ struct SynchronizedStoreTests {
         #expect(restored.changes.count == 2)
         let error = #expect(throws: StoreChangesError.self) { try store.restore(1_000) }
         #expect(error?.code == .conflictNotFound)
+    }
+
+    @Test("A restored row doesn't overwrite a newer row that has got its number")
+    func restoreBesideNewRow() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a'), (2, 'bread', 'b')") }
+        let set = try #require(try fixture.open("laptop").recordSet())
+        _ = try fixture.open("phone").synchronize(with: [set])
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try phone.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
+        let edit = try #require(try fixture.open("phone").recordSet())
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
+        let store = try fixture.open("laptop")
+        _ = try store.synchronize(with: [edit])
+        let entry = try #require(try store.conflicts().first { !$0.conflict.lost.isEmpty })
+        try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
+        _ = try store.synchronize(with: [])
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
+        #expect(try laptop.read { try Int.fetchOne($0, sql: "SELECT id FROM note WHERE title = 'tea'") } == 2)
+        try store.restore(entry.number)
+        #expect(try titles(laptop).contains("tea"))
+        #expect(try titles(laptop).count == 3)
     }
 
     @Test("A row has its author's number where that is free, and another number elsewhere")

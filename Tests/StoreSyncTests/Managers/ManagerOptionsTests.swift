@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import ServerFixtures
@@ -247,11 +248,13 @@ struct ManagerOptionsTests {
             try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         }
         let delegate = await AppDelegate()
-        let supervisor = OperationSupervisor(.init(isSuspended: true, temporaryDirectory: fixture.temporary))
+        let supervisor = OperationSupervisor(.init(temporaryDirectory: fixture.temporary))
         var manager = device.manager(delegate, on: supervisor)
         manager.retry = RetryPolicy(maximumAttempts: 1)
         let notes = manager.document(fixture.document)
-        let (synchronization, vacuum) = (notes.synchronize(storeAt: device.store), notes.vacuum(after: []))
+        _ = try await notes.synchronize(SynchronizationRequest(url: device.store)).value
+        supervisor.isSuspended = true
+        let (synchronization, vacuum) = (notes.synchronize(SynchronizationRequest(url: device.store)), notes.vacuum())
         #expect(vacuum.explain().description.contains("document \(fixture.document) of \(fixture.application)"))
         supervisor.isSuspended = false
         _ = try await synchronization.value

@@ -115,6 +115,42 @@ struct TakenSideTests {
         #expect(rows.contains("note of b in garden in home"))
     }
 
+    @Test("If a restored backup counts, rows without a key that another device inserted since come back")
+    func backupLocalWithoutKeys() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices(fixture)
+        try await synchronize(a)
+        let backup = try Data(contentsOf: a.store)
+        try b.execute("INSERT INTO word VALUES ('ahoi')")
+        try await synchronize(b, a)
+        try backup.write(to: a.store)
+        _ = try await take(.local, a)
+        try await synchronize(b)
+        #expect(try b.query("SELECT text FROM word ORDER BY 1") == ["ahoi", "moin"])
+        #expect(try content(a) == content(b))
+    }
+
+    @Test("If a replica was restored too, what it lacks of other devices is read again", arguments: TakenSide.allCases)
+    func restoredReplica(side: TakenSide) async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices(fixture)
+        try await synchronize(a)
+        let backup = try Data(contentsOf: a.store)
+        try a.execute("UPDATE note SET title = 'tulips' WHERE id = 1")
+        try await synchronize(a, b)
+        let url = try #require(a.state.replicas().first)
+        let replica = try Data(contentsOf: url)
+        try b.execute("INSERT INTO note VALUES (9, 2, 'of b')")
+        try await synchronize(b, a)
+        try backup.write(to: a.store)
+        try replica.write(to: url)
+        #expect(await code { try await a.synchronize().value } == .storeReplaced)
+        _ = try await take(side, a)
+        try await synchronize(b, a)
+        #expect(try content(a).contains("note of b in garden in home"))
+        #expect(try content(a) == content(b))
+    }
+
     @Test("Of a restored backup and its document, the rows of both stay, and the document's values")
     func backupBoth() async throws {
         let fixture = try Fixture()
