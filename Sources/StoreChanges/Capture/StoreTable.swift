@@ -128,6 +128,13 @@ struct StoreTable {
         return try store.first(sql, values).flatMap(row)
     }
 
+    /// The values of columns in a row; `nil` if the row isn't there.
+    func values(of columns: [String], in row: RowReference) throws -> [StoredValue]? {
+        guard let (condition, values) = try condition(row) else { return nil }
+        let list = columns.map(\.quotedName).joined(separator: ", ")
+        return try store.first("SELECT \(list) FROM \(name.quotedName) WHERE \(condition)", values)
+    }
+
     private var columnList: String { columns.map(\.quotedName).joined(separator: ", ") }
 
     /// `nil` for a row with an integer key that has no name yet.

@@ -79,6 +79,8 @@ package final class FoldSchema {
     private(set) var tables: [String: Table] = [:]
     /// For each column that holds rows with integer keys, the table of these rows.
     private var rowColumns: [String: [String: String]] = [:]
+    /// The foreign keys of tables that don't synchronize.
+    let unsynchronizedReferences: [UnsynchronizedReference]
     /// What SQLite evaluates: expressions of indexes, and constraints.
     let evaluator: any ExpressionEvaluator
 
@@ -89,6 +91,7 @@ package final class FoldSchema {
     ///   - evaluator: Evaluates the expressions of their indexes and constraints.
     package init(_ schema: StoreSchema, evaluator: any ExpressionEvaluator = PlainEvaluator()) {
         self.evaluator = evaluator
+        unsynchronizedReferences = schema.unsynchronizedReferences
         for table in schema.tables { tables[table.name] = Table(table, defaults: evaluator.defaults(of: table)) }
         for table in schema.tables { link(table, schema) }
         findRowColumns()

@@ -184,6 +184,11 @@ struct SchemaReader {
 
     // MARK: Foreign keys
 
+    /// The foreign keys of a table that doesn't synchronize; none if it has no rows of its own.
+    func references(of table: ListedTable) throws -> [ForeignKey] {
+        table.kind == "table" ? try references(of: table.name) : []
+    }
+
     private func references(of table: String) throws -> [ForeignKey] {
         let rows = try Row.fetchAll(
             db,

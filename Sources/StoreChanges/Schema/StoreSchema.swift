@@ -6,6 +6,8 @@ public struct StoreSchema: Hashable, Sendable {
     public var tables: [TableSchema]
     /// What there is to say of each table of the store, in the order of their names.
     public var reports: [TableReport]
+    /// The foreign keys of tables that don't synchronize.
+    package var unsynchronizedReferences: [UnsynchronizedReference] = []
 
     /// The table of a name.
     public func table(_ name: String) -> TableSchema? { tables.first { $0.name.isSameName(as: name) } }
@@ -25,20 +27,26 @@ public struct StoreSchema: Hashable, Sendable {
         let reader = try SchemaReader(db, rules)
         var tables: [TableSchema] = []
         var reports: [TableReport] = []
+        var references: [UnsynchronizedReference] = []
         for listed in try reader.list().sorted(by: { $0.name.precedes($1.name) }) {
             if let reason = reader.exclusion(of: listed) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
+                references += try reader.references(of: listed).map {
+                    UnsynchronizedReference(table: listed.name, key: $0)
+                }
                 continue
             }
             let table = try reader.table(listed)
             if let reason = try reader.foreignElements(of: table) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
+                references += table.references.map { UnsynchronizedReference(table: listed.name, key: $0) }
                 continue
             }
             tables.append(table)
         }
         self.tables = tables
         self.reports = reports
+        unsynchronizedReferences = references
         for table in tables { self.reports.append(TableReport(table, SchemaQuestions(table, self).all)) }
         self.reports.sort { $0.table.precedes($1.table) }
     }

@@ -194,6 +194,14 @@ public struct ForeignKey: Hashable, Sendable {
     }
 }
 
+/// A foreign key of a table that doesn't synchronize.
+package struct UnsynchronizedReference: Hashable, Sendable {
+    /// The table that doesn't synchronize.
+    package var table: String
+    /// Its foreign key.
+    package var key: ForeignKey
+}
+
 extension String {
     /// Whether SQLite takes two names for the same: it ignores the case of ASCII letters.
     func isSameName(as other: String) -> Bool { sqlName == other.sqlName }

@@ -110,7 +110,9 @@ final class StoreWriter {
     func write() throws -> [String: ChangeCounts] {
         var counts: [String: ChangeCounts] = [:]
         var waiting: [Target] = []
+        var unsynchronized = UnsynchronizedRows(in: store, state.schema.unsynchronizedReferences)
         try pending.forEachDifference { target in
+            if target.present == nil { try unsynchronized.note(target.row, in: table(target.row.table)) }
             counts[target.row.table, default: ChangeCounts()].add(target.former, target.present)
             // Without triggers, a statement that fails has changed nothing.
             let isWritten = try hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target)
@@ -128,6 +130,7 @@ final class StoreWriter {
         for row in waitingCounts { try writeCount(row) }
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
+        try unsynchronized.followForeignKeys()
         try rebuildSearchIndexes(of: changed)
         return counts
     }
