@@ -41,7 +41,7 @@ public struct OperationOptions: Sendable {
     public var userInfo: [String: any Sendable] = [:]
     /// The synchronization client on whose behalf the operation works, if there is one.
     public var clientIdentifier: String?
-    /// Whether the operation may start while the app is in the background; one that has started continues there.
+    /// Whether the operation may start while the app is in the background, where a started operation continues.
     public var mayContinueInBackground = false
 
     /// The resources that no other operation of the supervisor may use at the same time.

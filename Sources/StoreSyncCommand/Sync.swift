@@ -20,7 +20,7 @@ struct Sync: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The document's identifier.", valueName: "id"))
     var document: String
 
-    @Flag(help: "Publish the edits even if more than half of a table's rows are gone.")
+    @Flag(help: "Publish the edits even if more than half of the rows of a table of over 100 rows are gone.")
     var allowDeletions = false
 
     @Flag(help: "Change and publish nothing; say what a synchronization would do.")

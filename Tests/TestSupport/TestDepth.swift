@@ -44,7 +44,7 @@ package enum TestDepth: String, CaseIterable, Sendable {
         namedSeeds ?? 0..<choose(quick: quick, ci: ci, deep: deep)
     }
 
-    /// Returns the seeds that a randomized test tries, from 0 on, and those that once failed.
+    /// Returns the seeds that a randomized test tries, from 0 on, and the seeds that failed once.
     package static func seeds(quick: UInt64, ci: UInt64, deep: UInt64, besides former: [UInt64]) -> [UInt64] {
         namedSeeds.map(Array.init) ?? Array(0..<choose(quick: quick, ci: ci, deep: deep)) + former
     }

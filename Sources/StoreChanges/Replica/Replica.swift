@@ -344,11 +344,14 @@ package final class Replica {
 
     /// Writes into the store what a conflict lost, as an edit of the user that the next capture finds.
     ///
+    /// Values that the row has got since the conflict are replaced, and logged.
+    ///
     /// - Parameters:
     ///   - number: The number of the entry.
     ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
+    ///   - time: The present time, in milliseconds since 1970.
     /// - Throws: ``StoreChangesError`` with `conflictNotFound`; `DatabaseError` if the store's constraints refuse it.
-    package func restore(_ number: Int64, in store: Database) throws {
+    package func restore(_ number: Int64, in store: Database, at time: UInt64) throws {
         let sql = "\(Self.selectConflicts) WHERE number = ?"
         guard let entry = try db.first(sql, [.integer(number)]).flatMap(conflict)?.conflict, !entry.lost.isEmpty else {
             throw StoreChangesError(
@@ -358,12 +361,29 @@ package final class Replica {
         }
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
         // The number of a row that is gone may be a newer row's.
-        let isThere = try ReplicaPending(state).base(entry.row) != nil && table.row(entry.row) != nil
-        if isThere, !state.schema.isCounted(entry.row) {
+        let present = try ReplicaPending(state).base(entry.row).flatMap { _ in try table.row(entry.row) }
+        if let present, !state.schema.isCounted(entry.row) {
+            try logReplaced(present, by: entry, at: time)
             let lost = StoredRow(try state.schema.table(entry.row.table), entry.lost)
             try table.update(entry.row, lost, where: { entry.lost[$0] != nil })
         } else {
             try table.insertAgain(entry.row, entry.lost)
         }
+    }
+
+    /// Logs the values of a row that are neither what a conflict kept nor what it lost, and that restoring it replaces.
+    private func logReplaced(_ present: StoreTable.Row, by entry: Conflict, at time: UInt64) throws {
+        let replaced = present.cells.filter { column, cell in
+            entry.lost[column].map { $0 != cell && entry.kept[column] != cell } ?? false
+        }
+        guard !replaced.isEmpty else { return }
+        let kept = entry.lost.filter { replaced[$0.key] != nil }
+        // No set has this number, so that no undoing removes the entry.
+        let set = SetID(client, 0)
+        try log.insert(
+            Conflict(.replacedByRestoring, entry.row, lost: replaced, kept: kept, by: set),
+            Stamp(rawValue: time),
+            nil
+        )
     }
 }

@@ -40,6 +40,8 @@ public struct Conflict: Hashable, Sendable {
         case countBelowZero
         /// The user gave up the store's values where the document has others.
         case otherSideTaken
+        /// The user restored what another entry lost, in place of a later value.
+        case replacedByRestoring
 
         /// What happened, in a few words.
         public var summary: String {
@@ -63,6 +65,7 @@ public struct Conflict: Hashable, Sendable {
             case .schemaChanged: "left out, because an update of the app removed its column or table"
             case .countBelowZero: "deleted on two devices"
             case .otherSideTaken: "given up for the document's value"
+            case .replacedByRestoring: "replaced when another entry was restored"
             }
         }
     }

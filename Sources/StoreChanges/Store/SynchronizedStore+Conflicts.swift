@@ -23,11 +23,11 @@ extension SynchronizedStore {
     /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints refuse the row.
     package func restore(_ number: Int64) throws {
         try locked {
-            try replicaDatabase.read { _ in
+            try replicaDatabase.write { _ in
                 do {
                     try store.write(foreignKeys: true) { db in
                         try replica.refuseOtherStore(db)
-                        try replica.restore(number, in: db)
+                        try replica.restore(number, in: db, at: now().millisecondsSince1970)
                         return .commit
                     }
                 } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {

@@ -43,16 +43,24 @@ final class StoreWriter {
         for row in try pending.unnumbered() { try assignNumber(row) }
     }
 
+    /// The greatest number that a row gets, unless the user gave it a greater one.
+    private static let greatestNumber: Int64 = 1 << 62
+
     /// Gives a row an integer key if it has none: its author's if that is free, else the next one.
     private func assignNumber(_ row: RowReference) throws {
         let table = try table(state.schema.numberedTable(row.table))
         // A row of another table with the same key may have got it just now.
         guard try numbers.number(of: row) == nil else { return }
-        if let wish = try numbers.wish(of: row), wish <= 1 << 62, try isFree(wish, table) {
+        if let wish = try numbers.wish(of: row), wish <= Self.greatestNumber, try isFree(wish, table) {
             return try numbers.setNumber(wish, of: row)
         }
         let greatest = max(try numbers.greatest(in: table.name), try table.greatestNumber(), 0)
-        try numbers.setNumber(greatest + 1, of: row)
+        var number = greatest
+        // After the greatest number SQLite, too, tries others at random.
+        repeat {
+            number = greatest < Self.greatestNumber ? number + 1 : .random(in: 1...Self.greatestNumber)
+        } while try numbers.name(of: number, in: table.name) != nil
+        try numbers.setNumber(number, of: row)
     }
 
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
@@ -131,7 +139,7 @@ final class StoreWriter {
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try unsynchronized.followForeignKeys()
-        try rebuildSearchIndexes(of: changed)
+        try rebuildSearchIndexes(of: changed, among: counts.keys)
         return counts
     }
 
@@ -207,6 +215,13 @@ final class StoreWriter {
     /// The tables of which more may have changed than was written: every table that a trigger names in its body, and every
     /// table with `ON CONFLICT REPLACE`, which deletes rows without an error.
     private func tablesToPutRight() throws -> [String] {
+        let named = try namesInTriggers()
+        let tables = state.schema.tables.filter { named.contains($0.key.sqlName) || $0.value.schema.replacesOnConflict }
+        return tables.keys.sorted { $0.precedes($1) }
+    }
+
+    /// All names in the bodies of triggers.
+    private func namesInTriggers() throws -> Set<String> {
         let triggers = try store.all(
             """
             SELECT sql FROM sqlite_schema WHERE type = 'trigger'
@@ -220,8 +235,7 @@ final class StoreWriter {
             for case .quoted(let name) in body { named.insert(name.sqlName) }
             for case .text(let name) in body { named.insert(name.sqlName) }
         }
-        let tables = state.schema.tables.filter { named.contains($0.key.sqlName) || $0.value.schema.replacesOnConflict }
-        return tables.keys.sorted { $0.precedes($1) }
+        return named
     }
 
     /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
@@ -255,16 +269,24 @@ final class StoreWriter {
         return try table.deleteUnnamedRows() || isChanged
     }
 
-    /// Rebuilds the search indexes of tables whose triggers didn't run.
-    private func rebuildSearchIndexes(of tables: Set<String>) throws {
-        guard !tables.isEmpty else { return }
+    /// Rebuilds the search indexes that triggers didn't keep up to date.
+    ///
+    /// - Parameters:
+    ///   - tables: The tables whose triggers didn't run.
+    ///   - written: All tables that were written. Where no trigger names an index of one, the app itself keeps it up to date.
+    /// - Throws: `DatabaseError`.
+    private func rebuildSearchIndexes(of tables: Set<String>, among written: some Sequence<String>) throws {
+        let written = tables.union(written)
+        guard !written.isEmpty else { return }
+        lazy var named = Result { try namesInTriggers() }
         let statements = try store.all(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%USING fts%'"
         )
         for values in statements {
             guard let name = values.text(0), let statement = values.text(1),
                 let content = SearchIndex.contentTable(of: SQLTokens(statement)),
-                tables.contains(where: { $0.isSameName(as: content) })
+                written.contains(where: { $0.isSameName(as: content) }),
+                try tables.contains(where: { $0.isSameName(as: content) }) || !named.get().contains(name.sqlName)
             else { continue }
             try store.execute("INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')")
         }

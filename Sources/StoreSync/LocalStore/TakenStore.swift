@@ -132,7 +132,7 @@ enum TakenStore: Sendable {
         }
     }
 
-    /// Checks that all that was read so far is one state. Reading may continue.
+    /// Checks that all that was read so far is one state, so that reading may continue.
     ///
     /// - Parameters:
     ///   - root: The digest of what was read.

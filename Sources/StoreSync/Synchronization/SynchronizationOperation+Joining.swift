@@ -80,8 +80,20 @@ extension SynchronizationOperation {
 
     /// Uploads the store with which all devices will begin.
     private func uploadBaseline(_ context: OperationContext) async throws -> UploadName {
-        // Every device begins with it: what isn't a database would leave a document that no device can synchronize.
-        try await context.blocking { [request] in try StoreSnapshot.checkDatabase(LocalStore(request.url)) }
+        try await context.blocking { [request, document] in
+            let store = try LocalStore(request.url)
+            guard try store.exists else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    """
+                    There is no store at \(store.path) on this device, and no device has synchronized \(document.document) \
+                    yet. Check the path, or synchronize first on a device that has the store.
+                    """
+                )
+            }
+            // Every device begins with it: what isn't a database would leave a document that no device can synchronize.
+            try StoreSnapshot.checkDatabase(store)
+        }
         let upload = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: request.url),
             document: document,

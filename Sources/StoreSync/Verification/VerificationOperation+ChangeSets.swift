@@ -6,9 +6,13 @@ extension VerificationOperation {
     func checkChangeSets(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
         var origin: SyncOrigin?
         let path = document.syncOrigin
-        try await check(path, .syncOrigin(identity)) { origin = try SyncOrigin($0, at: path) }
-        guard let origin else { return }
+        let isThere = try await check(path, .syncOrigin(identity)) { origin = try SyncOrigin($0, at: path) }
         let names = try await backend.synchronizationHooks.listSyncHeads(document).compactMap { SyncHeadName($0) }
+        if !isThere, !names.isEmpty {
+            let advice = "Wait if it may still be arriving; else restore it from a backup."
+            problem(path, code: "missing", "Without it no device can synchronize. \(advice)")
+        }
+        guard let origin else { return }
         for name in names.sorted(by: { $0.name < $1.name }) {
             var head: SyncHead?
             let path = document.syncHead(name)

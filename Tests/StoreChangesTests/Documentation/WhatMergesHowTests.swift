@@ -73,5 +73,7 @@ struct WhatMergesHowTests {
         .leftOut, .takenOut,
         // The user decides it by `--take`.
         .otherSideTaken,
+        // The user decides it by restoring a conflict.
+        .replacedByRestoring,
     ]
 }

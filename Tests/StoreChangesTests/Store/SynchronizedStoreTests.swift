@@ -440,6 +440,34 @@ struct SynchronizedStoreTests {
         #expect(error?.code == .conflictNotFound)
     }
 
+    @Test("A value that the row has got since the conflict is in the log after the conflict was restored")
+    func restoreOverNewerEdit() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a')") }
+        let set = try #require(try fixture.open("laptop").recordSet())
+        _ = try fixture.open("phone").synchronize(with: [set])
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        let edit = try #require(try fixture.open("laptop").recordSet())
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
+        let store = try fixture.open("phone")
+        _ = try store.synchronize(with: [edit])
+        let entry = try #require(try store.conflicts().first)
+        let (lost, kept) = (try #require(entry.conflict.lost["title"]), try #require(entry.conflict.kept["title"]))
+        // What the conflict kept is replaced, and the log has it already.
+        try store.restore(entry.number)
+        #expect(try store.conflicts().count == 1)
+        #expect(try [Cell.value(.text(titles(phone)[0]))] == [lost])
+        _ = try store.synchronize(with: [])
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rice milk'") }
+        try store.restore(entry.number)
+        #expect(try [Cell.value(.text(titles(phone)[0]))] == [lost])
+        let last = try #require(try store.conflicts().last?.conflict)
+        #expect(last.rule == .replacedByRestoring)
+        #expect(last.lost == ["title": .value(.text("rice milk"))] && last.kept == ["title": lost] && lost != kept)
+    }
+
     @Test("A restored row doesn't overwrite a newer row that has got its number")
     func restoreBesideNewRow() throws {
         let fixture = try Fixture()

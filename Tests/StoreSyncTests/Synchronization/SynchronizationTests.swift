@@ -55,6 +55,44 @@ struct SynchronizationTests {
         #expect(try Set(b.query("SELECT title FROM note")) == ["milk", "of a", "of b"])
     }
 
+    @Test("Names of tables may contain quotes")
+    func quotedNames() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE \"no\"\"te\" (id INTEGER PRIMARY KEY, \"ti'tle\" TEXT)")
+        try a.execute("INSERT INTO \"no\"\"te\" VALUES (1, 'milk')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try b.execute("UPDATE \"no\"\"te\" SET \"ti'tle\" = 'oat milk'")
+        for device in [b, a] { _ = try await device.synchronize().value }
+        #expect(try a.query("SELECT * FROM \"no\"\"te\"") == b.query("SELECT * FROM \"no\"\"te\""))
+        #expect(try a.query("SELECT \"ti'tle\" FROM \"no\"\"te\"") == ["oat milk"])
+    }
+
+    @Test("A device without a store is told that no device has synchronized the document, which was only pushed")
+    func onlyPushed() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.push().value
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(error?.code == .storeNotFound)
+        #expect(error?.message.contains("no device has synchronized \(fixture.document)") == true)
+    }
+
+    @Test("A verification says that the document's origin is missing, without which no device can synchronize")
+    func verifiedOrigin() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await device.synchronize().value
+        #expect(try await device.verify().value.problems.isEmpty)
+        let origin = try #require(try fixture.files().keys.first { $0.hasSuffix("origin.plist") })
+        try FileManager.default.removeItem(at: fixture.share.appending(path: origin))
+        let problems = try await device.verify().value.problems
+        #expect(problems.map(\.code) == ["missing"] && problems[0].path.hasSuffix("origin.plist"))
+        #expect(await code { try await device.synchronize().value } == .rolledBack)
+    }
+
     @Test("A store that doesn't come from the document's first store is refused, and stays as it is")
     func unrelated() async throws {
         let fixture = try Fixture()
