@@ -185,8 +185,19 @@ struct SchemaReader {
     // MARK: Foreign keys
 
     /// The foreign keys of a table that doesn't synchronize; none if it has no rows of its own.
-    func references(of table: ListedTable) throws -> [ForeignKey] {
-        table.kind == "table" ? try references(of: table.name) : []
+    ///
+    /// SQLite accepts foreign keys that lead to no column. They are left out.
+    func unsynchronizedReferences(of table: ListedTable) throws -> [UnsynchronizedReference] {
+        guard table.kind == "table" else { return [] }
+        return try references(of: table.name).filter { key in
+            let names = try Set(
+                String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [key.parent]).map(
+                    \.sqlName
+                )
+            )
+            return key.parentColumns.count == key.columns.count
+                && names.isSuperset(of: key.parentColumns.map(\.sqlName))
+        }.map { UnsynchronizedReference(table: table.name, key: $0) }
     }
 
     private func references(of table: String) throws -> [ForeignKey] {

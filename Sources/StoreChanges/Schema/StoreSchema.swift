@@ -31,15 +31,13 @@ public struct StoreSchema: Hashable, Sendable {
         for listed in try reader.list().sorted(by: { $0.name.precedes($1.name) }) {
             if let reason = reader.exclusion(of: listed) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
-                references += try reader.references(of: listed).map {
-                    UnsynchronizedReference(table: listed.name, key: $0)
-                }
+                references += try reader.unsynchronizedReferences(of: listed)
                 continue
             }
             let table = try reader.table(listed)
             if let reason = try reader.foreignElements(of: table) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
-                references += table.references.map { UnsynchronizedReference(table: listed.name, key: $0) }
+                references += try reader.unsynchronizedReferences(of: listed)
                 continue
             }
             tables.append(table)
