@@ -80,7 +80,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         try await scene.remove(subject, by: whole)
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 2, deep: 1)) {
+        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 3, deep: 1)) {
             let comment = "\(server), \(subject), a push before request \(number)"
             let place = try await scene.restore()
             let (a, connection) = try scene.device("a", at: place)
@@ -104,7 +104,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         _ = try await whole.push().value
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 2, deep: 1)) {
+        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 3, deep: 1)) {
             let comment = "\(server), \(subject), a removal before request \(number) of a push"
             let place = try await scene.restore()
             let (b, connection) = try scene.device("b", at: place)
@@ -148,7 +148,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         try await scene.remove(.document, by: whole)
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 5, ci: 2, deep: 1)) {
+        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 5, ci: 3, deep: 1)) {
             let comment = "\(server), recreated before request \(number)"
             let place = try await scene.restore()
             let (a, connection) = try scene.device("a", at: place)
