@@ -201,10 +201,7 @@ public actor LocalFolderBackend: RemoteBackend {
 
 /// Returns a path with its links resolved, as far as its components exist now.
 private func realPath(_ path: FilePath) -> FilePath {
-    if let resolved = realpath(path.string, nil) {
-        defer { free(resolved) }
-        return FilePath(String(cString: resolved))
-    }
+    if let resolved = path.string.canonicalPath { return FilePath(resolved) }
     guard let name = path.lastComponent else { return path }
     return realPath(path.removingLastComponent()).appending(name)
 }

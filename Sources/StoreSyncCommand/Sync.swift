@@ -26,7 +26,10 @@ struct Sync: AsyncParsableCommand {
     @Flag(help: "Change and publish nothing; say what a synchronization would do.")
     var dryRun = false
 
-    @Flag(help: "Build this device's record of the document again, if it's damaged or differs from other devices'.")
+    @Flag(
+        help:
+            "Build this device's record of the document again, if it's damaged or differs from other devices'. If it can't be read any more, changed rows may be there twice, and deleted ones come back."
+    )
     var rebuild = false
 
     @Option(

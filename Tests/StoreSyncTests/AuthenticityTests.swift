@@ -327,18 +327,24 @@ struct AuthenticityTests {
         _ = try await b.push().value
     }
 
+    /// Registers both devices, and removes the first, which has a keychain item; returns its former client.
+    private func removed(_ device: Device, by other: Device) async throws -> RemoteIdentifier {
+        _ = try await other.register().value
+        let client = try await device.register().value.client
+        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
+        try await device.keychain().add(SecretBytes("secret"), as: item)
+        _ = try await other.remove(client).value
+        #expect(await code { try await device.register().value } == .deregistered)
+        return client
+    }
+
     @Test(
         "R4, R15: a removed client that registers again proves the password, and only then its keychain items are deleted"
     )
     func registersAgain() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        _ = try await a.register().value
-        let client = try await b.register().value.client
-        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
-        try await b.keychain().add(SecretBytes("secret"), as: item)
-        _ = try await a.remove(client).value
-        #expect(await code { try await b.register().value } == .deregistered)
+        let client = try await removed(b, by: a)
         var refusing = b
         refusing.password = try Password.cheap("not the password")
         let refused = refusing.registration(registersAgain: true)
@@ -355,12 +361,7 @@ struct AuthenticityTests {
     func registersAgainUnencrypted() async throws {
         let fixture = try Self.fixture(isSealed: false)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        _ = try await a.register().value
-        let client = try await b.register().value.client
-        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
-        try await b.keychain().add(SecretBytes("secret"), as: item)
-        _ = try await a.remove(client).value
-        #expect(await code { try await b.register().value } == .deregistered)
+        let client = try await removed(b, by: a)
         #expect(try await b.items().count == 1)
         let again = try await b.supervisor.add(b.registration(registersAgain: true)).value
         #expect(again.client != client)

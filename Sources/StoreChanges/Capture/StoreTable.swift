@@ -189,7 +189,7 @@ struct StoreTable {
 
     private static let ignored = DatabaseError(
         resultCode: .SQLITE_CONSTRAINT,
-        message: "the statement was ignored"
+        message: "a trigger or a constraint ignores the row"
     )
 
     /// The value of a cell in this store.

@@ -63,15 +63,8 @@ extension Replica {
         guard case .update(let cells) = change.edit else { return }
         let row = RowReference(change.table, change.row)
         let present = try state.row(row)?.cells ?? [:]
-        let conflict = Conflict(
-            .otherSideTaken,
-            row,
-            lost: cells.mapValues(\.new),
-            kept: present.filter { cells[$0.key] != nil },
-            // No set has this number, so that no undoing removes the entry.
-            by: SetID(client, 0)
-        )
-        try log.insert(conflict, Stamp(rawValue: time), nil)
+        let kept = present.filter { cells[$0.key] != nil }
+        try logDecision(.otherSideTaken, on: row, lost: cells.mapValues(\.new), kept: kept, at: time)
     }
 
     /// Refuses a store that has another schema and isn't the store that the replica wrote last.

@@ -361,8 +361,8 @@ package final class Replica {
         }
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
         // The number of a row that is gone may be a newer row's.
-        let present = try ReplicaPending(state).base(entry.row).flatMap { _ in try table.row(entry.row) }
-        if let present, !state.schema.isCounted(entry.row) {
+        let isInStore = try ReplicaPending(state).base(entry.row) != nil
+        if isInStore, let present = try table.row(entry.row), !state.schema.isCounted(entry.row) {
             try logReplaced(present, by: entry, at: time)
             let lost = StoredRow(try state.schema.table(entry.row.table), entry.lost)
             try table.update(entry.row, lost, where: { entry.lost[$0] != nil })
@@ -378,12 +378,18 @@ package final class Replica {
         }
         guard !replaced.isEmpty else { return }
         let kept = entry.lost.filter { replaced[$0.key] != nil }
+        try logDecision(.replacedByRestoring, on: entry.row, lost: replaced, kept: kept, at: time)
+    }
+
+    /// Logs what the user decided to give up of a row, and what is there instead.
+    func logDecision(
+        _ rule: Conflict.Rule,
+        on row: RowReference,
+        lost: [String: Cell],
+        kept: [String: Cell],
+        at time: UInt64
+    ) throws {
         // No set has this number, so that no undoing removes the entry.
-        let set = SetID(client, 0)
-        try log.insert(
-            Conflict(.replacedByRestoring, entry.row, lost: replaced, kept: kept, by: set),
-            Stamp(rawValue: time),
-            nil
-        )
+        try log.insert(Conflict(rule, row, lost: lost, kept: kept, by: SetID(client, 0)), Stamp(rawValue: time), nil)
     }
 }

@@ -190,13 +190,10 @@ struct SchemaReader {
     func unsynchronizedReferences(of table: ListedTable) throws -> [UnsynchronizedReference] {
         guard table.kind == "table" else { return [] }
         return try references(of: table.name).filter { key in
-            let names = try Set(
-                String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [key.parent]).map(
-                    \.sqlName
-                )
-            )
-            return key.parentColumns.count == key.columns.count
-                && names.isSuperset(of: key.parentColumns.map(\.sqlName))
+            let sql = "SELECT name FROM pragma_table_xinfo(?)"
+            let names = try String.fetchAll(db, sql: sql, arguments: [key.parent]).map(\.sqlName)
+            let parentNames = key.parentColumns.map(\.sqlName)
+            return parentNames.count == key.columns.count && Set(names).isSuperset(of: parentNames)
         }.map { UnsynchronizedReference(table: table.name, key: $0) }
     }
 

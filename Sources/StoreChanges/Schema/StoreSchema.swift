@@ -27,24 +27,22 @@ public struct StoreSchema: Hashable, Sendable {
         let reader = try SchemaReader(db, rules)
         var tables: [TableSchema] = []
         var reports: [TableReport] = []
-        var references: [UnsynchronizedReference] = []
         for listed in try reader.list().sorted(by: { $0.name.precedes($1.name) }) {
             if let reason = reader.exclusion(of: listed) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
-                references += try reader.unsynchronizedReferences(of: listed)
+                unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
                 continue
             }
             let table = try reader.table(listed)
             if let reason = try reader.foreignElements(of: table) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
-                references += try reader.unsynchronizedReferences(of: listed)
+                unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
                 continue
             }
             tables.append(table)
         }
         self.tables = tables
         self.reports = reports
-        unsynchronizedReferences = references
         for table in tables { self.reports.append(TableReport(table, SchemaQuestions(table, self).all)) }
         self.reports.sort { $0.table.precedes($1.table) }
     }

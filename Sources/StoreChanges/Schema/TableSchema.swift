@@ -210,5 +210,5 @@ extension String {
     var sqlName: String { String(decoding: utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }, as: UTF8.self) }
 
     /// The name in quotes, as SQL statements need it.
-    var quotedName: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
+    package var quotedName: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
 }

@@ -326,7 +326,8 @@ package final class SynchronizedStore {
 
     /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
     ///
-    /// If an app wrote other rows since then, the state in which the store is left isn't told: those edits aren't captured.
+    /// The second value is the state in which the store is left; `nil` if an app wrote other rows since the capture, which
+    /// the next synchronization has to capture.
     private func write(
         unlessChangedSince version: Int
     ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {

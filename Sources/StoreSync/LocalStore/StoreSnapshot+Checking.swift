@@ -61,7 +61,7 @@ extension StoreSnapshot {
         let stored = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
         let tables = try String.fetchAll(db, sql: stored)
         for table in tables {
-            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM \"\(table.replacing("\"", with: "\"\""))\" NOT INDEXED")
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table.quotedName) NOT INDEXED")
         }
         return tables
     }

@@ -113,7 +113,10 @@ struct StoreStatusTests {
         #expect(try store(.none).recordSet()?.changes.map(\.table) == ["cache"])
     }
 
-    @Test("A commit shows in the status of a store that is reached by a symbolic link", arguments: ["wal", "delete"])
+    @Test(
+        "A commit shows in a store that is reached by a symbolic link, and in its status",
+        arguments: ["wal", "delete"]
+    )
     func link(mode: String) throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app(mode)
@@ -123,6 +126,7 @@ struct StoreStatusTests {
         try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
         #expect(StoreStatus(ofStoreAt: link.path) != status)
         #expect(StoreStatus(ofStoreAt: link.path) == StoreStatus(ofStoreAt: url.path))
+        #expect(try StoreSchema(storeAt: link).tables.map(\.name) == ["note"])
     }
 
     // MARK: After a write
@@ -163,6 +167,20 @@ struct StoreStatusTests {
                 observer: StepObserver { reached in if reached == step { try edit() } }
             )
         )
+    }
+
+    /// A store that an app edits when a synchronization reaches a step for the first time.
+    private func store(
+        through connection: DatabaseQueue?,
+        at step: String,
+        editedOnceThrough app: DatabaseQueue,
+        _ sql: String
+    ) throws -> SynchronizedStore {
+        let isEdited = Mutex(false)
+        return try store(through: connection, at: step) {
+            guard !isEdited.withLock({ exchange(&$0, for: true) }) else { return }
+            try app.write { try $0.execute(sql: sql) }
+        }
     }
 
     private func isUnchanged(_ store: SynchronizedStore) throws -> Bool {
@@ -220,11 +238,8 @@ struct StoreStatusTests {
             let set = try otherSet(with: app)
             try store(through: nil).begin()
             _ = try store(through: nil).synchronize(with: [])
-            let isEdited = Mutex(false)
-            let store = try store(through: throughApp ? app : nil, at: step) {
-                guard !isEdited.withLock({ exchange(&$0, for: true) }) else { return }
-                try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
-            }
+            let edit = "UPDATE note SET title = 'oat milk' WHERE id = 1"
+            let store = try store(through: throughApp ? app : nil, at: step, editedOnceThrough: app, edit)
             let captured = try store.synchronize(with: [set]).captured + store.synchronize(with: []).captured
             #expect(captured.flatMap(\.changes).count == 1)
             let conflicts = try store.conflicts().map(\.conflict.lost)
@@ -234,7 +249,7 @@ struct StoreStatusTests {
     }
 
     @Test(
-        "An edit of another row just before a write is captured by the next synchronization, and not overwritten by it",
+        "An edit of another row just before a write isn't taken for captured: the next synchronization captures it",
         arguments: ["wal", "delete"],
         [false, true]
     )
@@ -244,11 +259,8 @@ struct StoreStatusTests {
         let set = try otherSet(with: app)
         try store(through: nil).begin()
         _ = try store(through: nil).synchronize(with: [])
-        let isEdited = Mutex(false)
-        let store = try store(through: throughApp ? app : nil, at: "captured") {
-            guard !isEdited.withLock({ exchange(&$0, for: true) }) else { return }
-            try app.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
-        }
+        let edit = "UPDATE note SET title = 'rye bread' WHERE id = 2"
+        let store = try store(through: throughApp ? app : nil, at: "captured", editedOnceThrough: app, edit)
         let first = try store.synchronize(with: [set])
         #expect(first.captured.isEmpty && first.written["note"]?.updated == 1)
         #expect(try !isUnchanged(store))

@@ -415,14 +415,20 @@ struct SynchronizedStoreTests {
         #expect(values == [Cell.value(.text("oat milk")), .value(.text("soy milk"))])
     }
 
-    @Test("What a conflict lost is restored as an edit, which the other device gets")
-    func restore() throws {
-        let fixture = try Fixture()
+    /// The apps of two devices that have synchronized the same notes.
+    private func apps(_ fixture: Fixture, with notes: String) throws -> (laptop: DatabaseQueue, phone: DatabaseQueue) {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a'), (2, 'bread', 'b')") }
+        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES \(notes)") }
         let set = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronize(with: [set])
         _ = try fixture.open("laptop").synchronize(with: [])
+        return (laptop, phone)
+    }
+
+    @Test("What a conflict lost is restored as an edit, which the other device gets")
+    func restore() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = try apps(fixture, with: "(1, 'milk', 'a'), (2, 'bread', 'b')")
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
         let edit = try #require(try fixture.open("phone").recordSet())
@@ -443,11 +449,7 @@ struct SynchronizedStoreTests {
     @Test("A value that the row has got since the conflict is in the log after the conflict was restored")
     func restoreOverNewerEdit() throws {
         let fixture = try Fixture()
-        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a')") }
-        let set = try #require(try fixture.open("laptop").recordSet())
-        _ = try fixture.open("phone").synchronize(with: [set])
-        _ = try fixture.open("laptop").synchronize(with: [])
+        let (laptop, phone) = try apps(fixture, with: "(1, 'milk', 'a')")
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
         let edit = try #require(try fixture.open("laptop").recordSet())
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
@@ -471,11 +473,7 @@ struct SynchronizedStoreTests {
     @Test("A restored row doesn't overwrite a newer row that has got its number")
     func restoreBesideNewRow() throws {
         let fixture = try Fixture()
-        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a'), (2, 'bread', 'b')") }
-        let set = try #require(try fixture.open("laptop").recordSet())
-        _ = try fixture.open("phone").synchronize(with: [set])
-        _ = try fixture.open("laptop").synchronize(with: [])
+        let (laptop, phone) = try apps(fixture, with: "(1, 'milk', 'a'), (2, 'bread', 'b')")
         try phone.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
         let edit = try #require(try fixture.open("phone").recordSet())
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
