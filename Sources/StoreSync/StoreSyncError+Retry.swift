@@ -11,6 +11,17 @@ extension StoreSyncError.Code {
         default: false
         }
     }
+
+    /// Whether a watch goes on after the failure.
+    ///
+    /// Besides temporary failures, the reason may be a share that isn't mounted, or a storage on which files are still
+    /// arriving. After `identityTwice`, this device continues as another client.
+    var isRetriedByWatch: Bool {
+        switch self {
+        case .applicationMissing, .documentMissing, .identityTwice, .noUploadedStore, .rolledBack: true
+        default: isTemporary
+        }
+    }
 }
 
 extension RetryPolicy {

@@ -64,7 +64,10 @@ struct CommonOptions: ParsableArguments {
 
 /// The options of every command.
 struct OutputOptions: ParsableArguments {
-    @Flag(help: "Print exactly one JSON object on standard output, also for errors; with --watch one for each event.")
+    @Flag(
+        help:
+            "Print exactly one JSON object on standard output, also for errors; with --watch one for each synchronization."
+    )
     var json = false
 
     @Flag(help: "Print nothing but errors.")

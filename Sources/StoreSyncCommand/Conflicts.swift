@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import RemoteStorage
 import StoreChanges
 import StoreSync
 
@@ -11,6 +12,9 @@ struct Conflicts: AsyncParsableCommand {
 
     @Argument(help: "The store: an SQLite database that was synchronized on this device.")
     var store: String
+
+    @Option(help: ArgumentHelp("The document's identifier, if the store belongs to several.", valueName: "id"))
+    var document: String?
 
     @Option(help: ArgumentHelp("Put back into the store what this entry lost.", valueName: "number"))
     var restore: Int64?
@@ -58,7 +62,11 @@ struct Conflicts: AsyncParsableCommand {
 
     func run() async throws {
         try await Session.run(options.output) { _ in
-            let log = try ConflictLog(ofStoreAt: URL(storeAt: store), state: try options.stateDirectory())
+            let log = try ConflictLog(
+                ofStoreAt: URL(storeAt: store),
+                state: options.stateDirectory(),
+                document: document.map { try RemoteIdentifier($0) }
+            )
             if let restore { try await log.restore(restore) }
             let entries = try await log.entries()
             try Report(options.output).result(

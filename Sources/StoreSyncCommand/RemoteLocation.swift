@@ -8,7 +8,13 @@ struct RemoteLocation {
 
     init(_ string: String) throws {
         guard let url = URL(string: string), url.scheme != nil else {
-            throw UsageError("The remote \(string) isn't a URL. A folder is file:///path/to/folder.")
+            // The message omits what was given: printed text may be stored, and it may contain a password.
+            throw UsageError(
+                """
+                The remote isn't a URL. A folder is file:///path/to/folder, a WebDAV share webdavs://user@host/path, a bucket \
+                s3://bucket/prefix. Characters that a URL can't hold are percent-encoded.
+                """
+            )
         }
         self.url = url
     }

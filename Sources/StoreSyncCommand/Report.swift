@@ -39,9 +39,11 @@ struct Report: Sendable {
 
     /// Prints a warning to standard error, so that it never mixes with JSON.
     func warning(_ line: String) {
-        guard !isQuiet else { return }
-        Self.standardError("warning: \(line.withoutControls)")
+        if !isQuiet { problem(line) }
     }
+
+    /// Prints a warning as ``warning(_:)`` does, also if only errors are wanted.
+    func problem(_ line: String) { Self.standardError("warning: \(line.withoutControls)") }
 
     /// Prints an error: as an object, or to standard error, also if there is no other way.
     func failure(code: String, message: String) {

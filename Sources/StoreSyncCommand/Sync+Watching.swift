@@ -26,6 +26,7 @@ extension Sync {
         var start = ContinuousClock.now
         var warnings: [String] = []
         var isReady = false
+        var hasFailed = false
         defer { progressBar.show("") }
         for try await event in watch {
             switch event {
@@ -43,12 +44,14 @@ extension Sync {
                     try report.step(line(synchronized))
                 }
                 if !isReady { service.notify("READY=1") }
-                isReady = true
+                (isReady, hasFailed) = (true, false)
                 progressBar.show("\(name) is up to date since \(Self.time()). Watching for changes.")
             case .failed(let error, let delay):
                 progressBar.show("")
                 let seconds = Int((delay / .seconds(1)).rounded(.up))
-                report.warning("\(error.message) [\(error.code)] Retrying within \(seconds) s.")
+                let message = "\(error.message) [\(error.code)] Retrying within \(seconds) s."
+                if hasFailed { report.warning(message) } else { report.problem(message) }
+                hasFailed = true
                 progressBar.show("\(name) waits for a retry since \(Self.time()).")
             }
         }

@@ -64,6 +64,9 @@ struct Sync: AsyncParsableCommand {
         if watch, dryRun {
             throw ValidationError("--watch and --dry-run contradict each other. Give only one of them.")
         }
+        if rebuild, dryRun {
+            throw ValidationError("--dry-run can't say what --rebuild would do. Give only one of them.")
+        }
     }
 
     struct Result: Encodable {
@@ -82,11 +85,15 @@ struct Sync: AsyncParsableCommand {
         let application: String
         let client: String
         let document: String
+        /// Whether the whole store was uploaded or downloaded; `nil` if only edits travelled.
+        let transfer: String?
         let sequence: UInt64
         let applied: [String: Rows]
         let published: Published
         let conflicts: Int
         let waitingFor: [String]
+        /// In full sentences; `nil` if there are none.
+        let warnings: [String]?
         let seconds: Double
     }
 
@@ -118,6 +125,7 @@ struct Sync: AsyncParsableCommand {
                 application: session.manager.application.rawValue,
                 client: synchronized.client.rawValue,
                 document: document,
+                transfer: synchronized.transfer.map { $0 == .uploaded ? "uploaded" : "downloaded" },
                 sequence: synchronized.sequence,
                 applied: synchronized.applied.mapValues {
                     Result.Rows(inserted: $0.inserted, updated: $0.updated, deleted: $0.deleted)
@@ -128,6 +136,7 @@ struct Sync: AsyncParsableCommand {
                 ),
                 conflicts: synchronized.conflicts,
                 waitingFor: synchronized.waitingFor.map(\.rawValue),
+                warnings: synchronized.warnings.isEmpty ? nil : synchronized.warnings,
                 seconds: (ContinuousClock.now - start) / .seconds(1)
             ),
             lines: lines(synchronized)

@@ -147,6 +147,8 @@ struct ResponseTests {
         #expect(old.map(\.scheme) == ["basic", "digest"])
         #expect(old.compactMap { DigestChallenge($0) }.first?.usesQuality == false)
         #expect(AuthenticationChallenge.read(["", "=", "Digest =", "Digest nonce=", #"Digest nonce=""#]).count >= 0)
+        let signs = String(repeating: "=", count: 100_000)
+        #expect(AuthenticationChallenge.read([signs, #"\#(signs) Basic realm="r""#]).map(\.scheme) == ["basic"])
     }
 
     @Test("identifies the server by its name and its DAV classes")

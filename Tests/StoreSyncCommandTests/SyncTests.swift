@@ -52,6 +52,10 @@ extension CommandTests {
             #expect(try await text(desktop) == "Synchronized notes: downloaded store.sqlite.\n")
             try execute("INSERT INTO note (title) VALUES ('eggs')", desktop)
             #expect(try await text(desktop) == "Synchronized notes: published 1 edit.\n")
+            let other = try fixture.device("other")
+            let object = try await sync(other).json()
+            #expect(object["transfer"]?.string == "downloaded" && object["warnings"] == nil)
+            #expect(try await sync(other).json()["transfer"] == nil)
             #expect(try await text(laptop).contains("note: 1 inserted"))
             let conflicts = try await fixture.run(["conflicts", laptop.store.path] + laptop.options)
             #expect(conflicts.output == "Merging has overwritten nothing.\n")
@@ -232,6 +236,7 @@ extension CommandTests {
             let preview = try await sync(laptop, "--dry-run").json()
             #expect(preview["published"]?["changes"] == .number(1))
             #expect(try await sync(desktop).json()["applied"] == .object([:]))
+            try expectFailure(try await sync(laptop, "--dry-run", "--rebuild"), 64, "usage")
             #expect(try await sync(laptop, "--rebuild").json()["published"]?["changes"] == .number(1))
             #expect(try await sync(desktop).status == 0)
             #expect(try titles(desktop) == ["oat milk", "bread"])
@@ -253,6 +258,14 @@ extension CommandTests {
             #expect(try await sync(laptop).json()["published"]?["changes"] == .number(1))
             #expect(try await sync(desktop).status == 0)
             #expect(try titles(desktop) == ["milk", "bread", "tea"])
+            try Data(#"{"excludedTables": ["note"]}"#.utf8).write(to: file)
+            for preview in [[], ["--dry-run"]] {
+                let result = try await fixture.run(
+                    ["sync", laptop.store.path, "--document", "notes", "--json", "--rules", file.path] + preview
+                        + laptop.options
+                )
+                try expectFailure(result, 65, "documentSynchronizes")
+            }
         }
     }
 }

@@ -116,15 +116,11 @@ struct AuthenticationChallenge: Equatable, Sendable {
         var rest: Substring
 
         mutating func word() -> String? {
-            rest = rest.drop { $0 == "," || $0.isWhitespace }
+            // An equals sign starts no word.
+            rest = rest.drop { $0 == "," || $0 == "=" || $0.isWhitespace }
             let word = rest.prefix { $0 != "," && $0 != "=" && !$0.isWhitespace }
             rest = rest.dropFirst(word.count)
-            // An equals sign starts no word. Skips it, since the scanner would make no progress otherwise.
-            guard !word.isEmpty else {
-                rest = rest.dropFirst()
-                return rest.isEmpty ? nil : self.word()
-            }
-            return String(word)
+            return word.isEmpty ? nil : String(word)
         }
 
         mutating func takeEquals() -> Bool {

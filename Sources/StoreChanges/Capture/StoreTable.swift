@@ -228,8 +228,11 @@ struct StoreTable {
     /// Deletes one of several equal rows.
     func deleteOne(_ row: RowReference) throws {
         guard let (condition, values) = try condition(row) else { return }
+        let columns = try store.all("SELECT name FROM pragma_table_xinfo(?)", [.text(name)])
+            .compactMap { $0.text(0) }
+        guard let number = TableSchema.rowIdentifier(besides: columns) else { throw Self.ignored }
         let table = name.quotedName
-        let one = "rowid = (SELECT rowid FROM \(table) WHERE \(condition) LIMIT 1)"
+        let one = "\(number) = (SELECT \(number) FROM \(table) WHERE \(condition) LIMIT 1)"
         try write("DELETE FROM \(table) WHERE \(one)", values)
     }
 

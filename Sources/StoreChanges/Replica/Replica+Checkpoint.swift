@@ -15,7 +15,7 @@ extension Replica {
         let db = SQLConnection(database)
         try noteStoreSeen(db, by: client)
         let ownFacts: [ReplicaFact] = [
-            .client, .document, .rules, .token, .preparedToken, .counter, .status, .migrated, .pages,
+            .client, .document, .origin, .rules, .token, .preparedToken, .counter, .status, .migrated, .pages,
         ]
         for fact in ownFacts { try fact.write(nil, db) }
         for table in ["replaced", "pages"] { try db.execute("DELETE FROM \(table)") }

@@ -29,7 +29,7 @@ extension Replica {
         var capture = Capture(of: connection, state, by: client)
         let differences = try capture.run(allowsDeletions: allowsDeletions || side != .local)
         // By now the replica knows all that the store has, and what has to be written into it.
-        try ReplicaFact.token.write(try StoreToken.read(connection, document: document)?.bytes, db)
+        try ReplicaFact.token.write(try StoreToken.read(connection, origin: origin)?.bytes, db)
         let changes: [Change]
         switch side {
         case .remote: changes = []
@@ -78,8 +78,7 @@ extension Replica {
         unlessTaken isTaken: Bool
     ) throws {
         let description = SchemaDescription(schema)
-        guard try db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") != nil,
-            let layout = try ReplicaFact.layout.read(db), layout != description.encoded
+        guard try exists(in: db), let layout = try ReplicaFact.layout.read(db), layout != description.encoded
         else { return }
         let isPrepared = try token != nil && token?.bytes == ReplicaFact.preparedToken.read(db)
         guard try !isPrepared && token?.bytes != ReplicaFact.token.read(db) else { return }

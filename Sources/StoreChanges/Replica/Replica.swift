@@ -7,7 +7,7 @@ package final class Replica {
     let state: ReplicaState
     let log: ReplicaLog
     let client: ClientID
-    let document: String
+    let origin: String
     /// Whether edits are captured although their set can't count: so while the replica is rebuilt, after which a new client
     /// captures them again.
     var capturesVoidSets = false
@@ -19,20 +19,22 @@ package final class Replica {
     /// - Parameters:
     ///   - db: The replica's database, which lives longer than this object; every call needs a transaction.
     ///   - schema: The store's schema.
-    ///   - client: This device.
-    ///   - document: The document, by which a store that belongs to several keeps their tokens apart, and the key of the
-    ///     state's digests.
+    ///   - identity: What the replica belongs to. The document's name is the key of the state's digests.
     /// - Throws: `DatabaseError`.
-    package init(_ db: Database, _ schema: StoreSchema, client: ClientID, document: String) throws {
+    package init(_ db: Database, _ schema: StoreSchema, _ identity: SynchronizedStore.Identity) throws {
         self.db = SQLConnection(db)
-        self.client = client
-        self.document = document
-        let isNew = try self.db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") == nil
-        if isNew { try ReplicaSchema.create(self.db) }
+        client = identity.client
+        origin = identity.origin
+        if try !Self.exists(in: self.db) { try ReplicaSchema.create(self.db) }
         state = try ReplicaState(self.db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)))
         let description = SchemaDescription(schema)
-        log = ReplicaLog(state, ReplicaVersions(self.db, description), StateDigest.Key(document))
+        log = ReplicaLog(state, ReplicaVersions(self.db, description), StateDigest.Key(identity.document))
         try ReplicaMigration(log).run(to: description)
+    }
+
+    /// Whether a database has a replica.
+    static func exists(in db: SQLConnection) throws -> Bool {
+        try db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") != nil
     }
 
     /// Takes a store as the document's first baseline, or as an equal copy of it: its rows aren't edits of this device.
@@ -208,7 +210,7 @@ package final class Replica {
         let connection = SQLConnection(store, isObserved: true)
         let counts = try StoreWriter(to: connection, state).write()
         if let token = try ReplicaFact.preparedToken.read(db) {
-            try StoreToken(bytes: token).write(connection, document: document)
+            try StoreToken(bytes: token).write(connection, origin: origin)
         }
         return counts
     }
@@ -231,7 +233,7 @@ package final class Replica {
     @discardableResult
     func finishWritten(_ store: Database) throws -> Bool {
         guard let prepared = try ReplicaFact.preparedToken.read(db),
-            try prepared == StoreToken.read(SQLConnection(store), document: document)?.bytes
+            try prepared == StoreToken.read(SQLConnection(store), origin: origin)?.bytes
         else { return false }
         try finish()
         return true
@@ -246,7 +248,7 @@ package final class Replica {
     /// - Throws: ``StoreChangesError`` with `storeReplaced`.
     package func recover(_ store: Database, acceptsOther: Bool = false) throws -> Bool {
         if try finishWritten(store) { return true }
-        let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
+        let token = try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
         let isOwn = token == (try ReplicaFact.token.read(db))
         guard isOwn || acceptsOther else {
             throw StoreChangesError(

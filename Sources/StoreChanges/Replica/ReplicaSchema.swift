@@ -115,7 +115,7 @@ enum ReplicaSchema {
 /// What a replica knows of itself.
 enum ReplicaFact: String {
     /// This device, and the document, by which the replica of a store is found.
-    case client, document
+    case client, document, origin
     /// The document's rules, as JSON; nothing if it has none.
     case rules
     /// The store's token, and the token that the next write gives it.
@@ -152,6 +152,8 @@ enum ReplicaFact: String {
             try db.execute("DELETE FROM facts WHERE name = ?", [.text(rawValue)])
         }
     }
+
+    func text(_ db: SQLConnection) throws -> String? { try read(db).map { String(decoding: $0, as: UTF8.self) } }
 
     func readNumber(_ db: SQLConnection) throws -> UInt64 {
         try read(db).map { UInt64(littleEndianBytes: $0[...]) } ?? 0

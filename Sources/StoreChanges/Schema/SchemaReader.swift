@@ -78,11 +78,14 @@ struct SchemaReader {
         return name.hasPrefix("grdb_") || name.hasSuffix("_migrations") || names.contains(name)
     }
 
-    /// What of a table other devices may not have: functions or collations of the app; `nil` if there is nothing.
+    /// Why a table doesn't synchronize although it holds rows of its own; `nil` if it does.
     ///
-    /// The table and its indexes are created in the empty database. GRDB's collations are known there, but merging doesn't
-    /// compare by them.
-    func foreignElements(of table: TableSchema) throws -> String? {
+    /// Other devices may not have the app's functions and collations. To find them, the table and its indexes are created in
+    /// the empty database. GRDB's collations are known there, but merging doesn't compare by them.
+    func exclusion(of table: TableSchema) throws -> String? {
+        if !table.isWithoutRowID, TableSchema.rowIdentifier(besides: table.columns.map(\.name)) == nil {
+            return "Columns have all the names by which SQLite knows a row: rowid, oid and _rowid_. Rename one."
+        }
         let indexes = try String.fetchAll(
             db,
             sql:

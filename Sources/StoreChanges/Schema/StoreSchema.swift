@@ -34,7 +34,7 @@ public struct StoreSchema: Hashable, Sendable {
                 continue
             }
             let table = try reader.table(listed)
-            if let reason = try reader.foreignElements(of: table) {
+            if let reason = try reader.exclusion(of: table) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
                 unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
                 continue

@@ -27,6 +27,11 @@ public struct TableSchema: Hashable, Sendable {
         let keyColumns = Set(key.columns)
         return columns.map(\.name).filter { !keyColumns.contains($0) }.sorted { $0.precedes($1) }
     }
+
+    /// A name of SQLite for the number of a row, in a table that has no such column; `nil` if it has all of them.
+    static func rowIdentifier(besides columns: [String]) -> String? {
+        ["rowid", "oid", "_rowid_"].first { name in !columns.contains { $0.isSameName(as: name) } }
+    }
 }
 
 /// How the rows of a table are named.

@@ -237,7 +237,7 @@ extension Replica {
     /// - Parameter store: The connection, in a transaction.
     /// - Throws: ``StoreChangesError`` with `storeReplaced`.
     func refuseOtherStore(_ store: Database) throws {
-        let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
+        let token = try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
         guard try token != ReplicaFact.token.read(db) else { return }
         if let token, try token == ReplicaFact.preparedToken.read(db) { return }
         throw StoreChangesError(

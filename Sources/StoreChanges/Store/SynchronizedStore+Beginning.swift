@@ -50,7 +50,7 @@ extension SynchronizedStore {
             let schema = try store.read { try StoreSchema($0, rules: identity.rules) }
             let database = try DatabaseQueue(path: building.path, configuration: replicaConfiguration)
             try database.write { db in
-                let replica = try Replica(db, schema, client: identity.client, document: identity.document)
+                let replica = try Replica(db, schema, identity)
                 try store.read { store in
                     if beginning.checkpoint == nil {
                         try replica.begin(with: store)

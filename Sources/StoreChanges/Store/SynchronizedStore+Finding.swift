@@ -1,32 +1,44 @@
 package import Foundation
 import GRDB
 
-/// Finding the replica of a store by the tokens in the store, which doesn't depend on the store's path.
+/// Finding the replicas of a store by the tokens in the store, which doesn't depend on the store's path.
 extension SynchronizedStore {
-    /// Returns the replica of a store; `nil` if it's none of these.
+    /// The replicas that this device has of a store.
+    package struct Replicas {
+        /// One for each document to which the store belongs.
+        package var found: [(url: URL, identity: Identity)] = []
+        /// Replicas that can't be read, of any store.
+        package var damaged: [URL] = []
+    }
+
+    /// Finds the replicas of a store.
     ///
     /// Blocks.
     ///
     /// - Parameters:
     ///   - store: The store.
     ///   - replicas: Replicas.
-    /// - Returns: The replica, and what it belongs to.
+    /// - Returns: Those that are the store's.
     /// - Throws: ``StoreChangesError``.
-    package static func replica(
-        ofStoreAt store: URL,
-        among replicas: [URL]
-    ) throws -> (url: URL, identity: Identity)? {
+    package static func replicas(ofStoreAt store: URL, among replicas: [URL]) throws -> Replicas {
         try StoreSchema.requireStore(at: store)
         do {
             let database = try DatabaseQueue(path: store.path, configuration: reading)
-            for url in replicas {
-                let replica = try DatabaseQueue(path: url.path, configuration: reading)
-                let identity = try replica.read { db in
-                    try database.read { try Replica.identity(SQLConnection(db), ofStore: SQLConnection($0)) }
+            return try database.read { db in
+                let store = SQLConnection(db)
+                let tokens = try StoreToken.all(store)
+                var all = Replicas()
+                for url in replicas {
+                    do {
+                        let replica = try DatabaseQueue(path: url.path, configuration: reading)
+                        let identity = try replica.read { try Replica.identity(SQLConnection($0), ofStoreWith: tokens) }
+                        if let identity { all.found.append((url, identity)) }
+                    } catch let error as DatabaseError where error.resultCode.primaryResultCode != .SQLITE_BUSY {
+                        all.damaged.append(url)
+                    }
                 }
-                if let identity { return (url, identity) }
+                return all
             }
-            return nil
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: store)
         }
@@ -49,22 +61,31 @@ extension Replica {
     func write(_ identity: SynchronizedStore.Identity) throws {
         try ReplicaFact.client.write(Array(identity.client.rawValue.utf8), db)
         try ReplicaFact.document.write(Array(identity.document.utf8), db)
+        try ReplicaFact.origin.write(Array(identity.origin.utf8), db)
         try ReplicaFact.rules.write(identity.rules == .none ? nil : Array(identity.rules.encoded), db)
     }
 
-    /// What a replica belongs to, if a store is the replica's; else `nil`.
+    /// What a replica belongs to, if it's the replica of a store; else `nil`.
+    ///
+    /// - Parameters:
+    ///   - replica: The replica's database.
+    ///   - tokens: The store's tokens.
+    /// - Returns: The identity.
+    /// - Throws: `DatabaseError`.
     fileprivate static func identity(
         _ replica: SQLConnection,
-        ofStore store: SQLConnection
+        ofStoreWith tokens: [StoreToken]
     ) throws -> SynchronizedStore.Identity? {
-        guard let document = try ReplicaFact.document.read(replica), let client = try ReplicaFact.client.read(replica)
+        let own = [try ReplicaFact.token.read(replica), try ReplicaFact.preparedToken.read(replica)]
+        guard tokens.contains(where: { own.contains($0.bytes) }), let client = try ReplicaFact.client.text(replica),
+            let document = try ReplicaFact.document.text(replica), let origin = try ReplicaFact.origin.text(replica)
         else { return nil }
-        let name = String(decoding: document, as: UTF8.self)
-        guard let token = try StoreToken.read(store, document: name)?.bytes else { return nil }
-        let tokens = [try ReplicaFact.token.read(replica), try ReplicaFact.preparedToken.read(replica)]
-        guard tokens.contains(token) else { return nil }
-        let id = ClientID(rawValue: String(decoding: client, as: UTF8.self))
         let rules = try ReplicaFact.rules.read(replica).map { try SyncRules(decoding: $0) }
-        return SynchronizedStore.Identity(document: name, client: id, rules: rules ?? .none)
+        return SynchronizedStore.Identity(
+            document: document,
+            origin: origin,
+            client: ClientID(rawValue: client),
+            rules: rules ?? .none
+        )
     }
 }

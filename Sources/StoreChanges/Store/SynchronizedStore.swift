@@ -19,13 +19,16 @@ package final class SynchronizedStore {
     package struct Identity: Sendable {
         /// The document's name.
         package var document: String
+        /// The document's origin: a store may belong to several documents, also of one name at two remotes.
+        package var origin: String
         /// This device.
         package var client: ClientID
         /// What the store's schema doesn't say.
         package var rules: SyncRules
 
-        package init(document: String, client: ClientID, rules: SyncRules = .none) {
+        package init(document: String, origin: String = "", client: ClientID, rules: SyncRules = .none) {
             self.document = document
+            self.origin = origin
             self.client = client
             self.rules = rules
         }
@@ -115,7 +118,7 @@ package final class SynchronizedStore {
             store = try StoreConnection(storeAt: url, through: options.app)
             (schema, token) = try store.read { store in
                 let schema = try StoreSchema(store, rules: identity.rules)
-                return (schema, try StoreToken.read(SQLConnection(store), document: identity.document))
+                return (schema, try StoreToken.read(SQLConnection(store), origin: identity.origin))
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
@@ -133,17 +136,21 @@ package final class SynchronizedStore {
         }
         self.lock = lock
         defer { lock.unlock() }
+        let isNew = access(replicaURL.path, F_OK) != 0
         do {
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.replicaConfiguration)
             replica = try replicaDatabase.write { db in
                 let connection = SQLConnection(db)
+                guard try isNew || Replica.exists(in: connection) else {
+                    throw DatabaseError(resultCode: .SQLITE_CORRUPT)
+                }
                 try Replica.refuseOtherSchema(
                     schema,
                     ofStoreWith: token,
                     in: connection,
                     unlessTaken: options.takesOtherStore
                 )
-                return try Replica(db, schema, client: identity.client, document: identity.document)
+                return try Replica(db, schema, identity)
             }
         } catch let error as DatabaseError
             where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)

@@ -25,9 +25,11 @@ struct StoreArrival: Sendable {
     let local: LocalContent?
 
     /// The path to which a file of the store is downloaded.
-    static func url(of manifest: StoreManifest, for store: LocalStore) -> URL {
-        StoreReplacement.temporaryURL(for: store, of: manifest.name)
+    static func url(of manifest: StoreManifest, for store: LocalStore, _ journal: TransferJournal.File) -> URL {
+        StoreReplacement.temporaryURL(for: store, of: manifest.name, journal)
     }
+
+    private func url(of manifest: StoreManifest) -> URL { Self.url(of: manifest, for: store, journal) }
 
     private var context: OperationContext { assembler.progress.context }
 
@@ -37,7 +39,7 @@ struct StoreArrival: Sendable {
     /// - Throws: What ``StoreAssembler/assemble(_:at:)`` throws, and what ``StoreSnapshot/take(of:at:)`` throws. The caller then
     ///   removes the files that are left.
     func fetch(_ chain: StoreChain) async throws {
-        let url = Self.url(of: chain.whole, for: store)
+        let url = url(of: chain.whole)
         let rest = (local?.root).flatMap(chain.continuing)
         let missing = rest ?? chain
         let (noted, kept) = try await context.blocking {
@@ -79,8 +81,8 @@ struct StoreArrival: Sendable {
             noted == subject(of: noted.upload, after: noted.bases, chain, salt: noted.salt)
         else { return 0 }
         return chain.manifests.prefix(noted.bases.count).prefix { manifest in
-            let path = manifest == chain.whole ? url : Self.url(of: manifest, for: store)
-            return (try? path.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true
+            let path = manifest == chain.whole ? url : self.url(of: manifest)
+            return LocalFile.isUnshared(path.path)
         }.count
     }
 
@@ -120,7 +122,7 @@ struct StoreArrival: Sendable {
             let salt = manifest[.store]?.seal?.salt ?? []
             let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), chain, salt: salt)
             let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
-            let url = index == 0 ? wholeURL : Self.url(of: manifest, for: store)
+            let url = index == 0 ? wholeURL : self.url(of: manifest)
             let pass = try await assembler.receive(manifest, at: url, after: chunks) {
                 try journal.begin(subject, after: $0)
             }
@@ -136,7 +138,7 @@ struct StoreArrival: Sendable {
         _ = try await context.blocking { try journal.begin(subject, after: [NotedChunk]()) }
         for (base, delta) in zip(chain.manifests, chain.deltas) {
             let content = try await RemoteContent.file(
-                at: Self.url(of: delta, for: store),
+                at: url(of: delta),
                 executor: context.blockingExecutor
             )
             try await assembler.apply(content, of: delta, to: base, at: wholeURL)

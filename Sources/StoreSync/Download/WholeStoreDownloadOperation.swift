@@ -90,7 +90,8 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
         let source = try await choice.source()
-        let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
+        let journal = state.pullJournal(of: store.path, in: key)
+        let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
         try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrivals) }
         let plan = DownloadPlan(
             document: document,

@@ -50,8 +50,20 @@ enum LocalFile {
         _ = try writing(newPath) { () throws(Errno) in try retrying { Foundation.rename(path, newPath) } }
     }
 
-    /// Renames a file; `false` if the new name exists already.
-    static func renameExclusively(_ path: String, to newPath: String) throws -> Bool {
+    /// Renames a file within its directory; `false` if the new name exists already.
+    static func renameExclusively(_ url: URL, to newURL: URL) throws -> Bool {
+        do throws(Errno) {
+            let directory = try Directory(path: url.deletingLastPathComponent().path)
+            try directory.renameExclusively(url.lastPathComponent, to: directory, newURL.lastPathComponent)
+            return true
+        } catch {
+            if error == .fileExists { return false }
+            guard error.isUnsupported else { throw StoreSyncError(writing: newURL.path, errno: error.rawValue) }
+            return try renameByLink(url.path, to: newURL.path)
+        }
+    }
+
+    private static func renameByLink(_ path: String, to newPath: String) throws -> Bool {
         if link(path, newPath) == 0 {
             unlink(path)
             return true
@@ -62,6 +74,12 @@ enum LocalFile {
         guard lstat(newPath, &status) != 0 else { return false }
         try rename(path, to: newPath)
         return true
+    }
+
+    /// Whether a path is that of a file that has no other name: what is written to it is written to no other file.
+    static func isUnshared(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_nlink == 1
     }
 
     /// Gives a file the owner and the permissions of another one.

@@ -67,6 +67,13 @@ struct LocalStore: Sendable {
         )
     }
 
+    /// Where a copy of a store is kept: a long name is shortened, so that its end and that of a journal fit.
+    static func url(besides store: URL, _ end: String) -> URL {
+        var name = store.lastPathComponent
+        while name.utf8.count + end.utf8.count > maximumNameBytes { name.removeLast() }
+        return store.deletingLastPathComponent().appending(path: name + end)
+    }
+
     private func refuseLongName() throws {
         let byteCount = url.lastPathComponent.utf8.count
         guard byteCount > Self.maximumNameBytes else { return }
@@ -90,12 +97,13 @@ struct LocalStore: Sendable {
         get throws {
             guard let status else { return false }
             guard status.st_mode & S_IFMT == S_IFREG else {
-                throw StoreSyncError(
-                    .storeNotFound,
-                    status.st_mode & S_IFMT == S_IFDIR
-                        ? "\(path) is a directory, not a store. Name a file."
-                        : "\(path) is a device, a pipe or a socket, not a store. Name a file."
-                )
+                let reason =
+                    switch status.st_mode & S_IFMT {
+                    case S_IFDIR: "is a directory, not a store. Name a file."
+                    case S_IFLNK: "is a symbolic link to a file that doesn't exist. Is its disk mounted?"
+                    default: "is a device, a pipe or a socket, not a store. Name a file."
+                    }
+                throw StoreSyncError(.storeNotFound, "\(path) \(reason)")
             }
             return true
         }

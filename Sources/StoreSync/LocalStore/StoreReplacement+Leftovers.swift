@@ -1,3 +1,4 @@
+import ByteCoding
 import ContentDigests
 import Foundation
 import GRDB
@@ -22,9 +23,20 @@ extension StoreReplacement {
         return ".\(hasher.finalize().description.prefix(32))\(separator)~"
     }
 
-    /// The path of a download next to the store: a new path, or always the same path for an upload.
-    static func temporaryURL(for store: LocalStore, of upload: UploadName? = nil) -> URL {
-        store.directory.appending(path: prefix(store) + (upload?.upload ?? UUID().uuidString))
+    /// A new path of a file next to the store.
+    static func temporaryURL(for store: LocalStore) -> URL { url(for: store, UUID()) }
+
+    /// The path of an upload's download next to the store, always the same for a journal.
+    ///
+    /// Another state directory has another journal: its download of the same upload must not be this one's.
+    static func temporaryURL(for store: LocalStore, of upload: UploadName, _ journal: TransferJournal.File) -> URL {
+        var hasher = ContentRootHasher()
+        hasher.update(Array("\(upload.upload)\0\(journal.url.path)".utf8))
+        return url(for: store, UUID(bytes: hasher.finalize().bytes.prefix(16)))
+    }
+
+    private static func url(for store: LocalStore, _ id: UUID) -> URL {
+        store.directory.appending(path: prefix(store) + id.uuidString)
     }
 
     /// Removes the downloads, except `kept`, that a process left next to the store when it died.

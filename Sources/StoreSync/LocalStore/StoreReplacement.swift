@@ -3,6 +3,7 @@ import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
+import GRDBSQLite
 
 /// Replaces a local store with a downloaded one.
 ///
@@ -78,6 +79,15 @@ struct StoreReplacement {
         }
         // Closed in every case: only that releases the locks.
         defer { try? database?.close() }
+        if let database, database.inDatabase({ sqlite3_db_readonly($0.sqliteConnection, "main") == 1 }) {
+            throw StoreSyncError(
+                .cannotWrite,
+                """
+                \(store.path) can't be locked, because this user can't write it: another program may be using it. Check its \
+                permissions.
+                """
+            )
+        }
         switch (database, mode) {
         case (let database?, .rename):
             try database.inDatabase { try replaceDatabase($0) { $0.file == file } }
@@ -187,6 +197,12 @@ struct StoreReplacement {
 
     /// Gives the download the store's place, unless a program has written to the store, or put another file in its place.
     private func rename(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
+        guard access(download.path, F_OK) == 0 else {
+            throw StoreSyncError(
+                .busy,
+                "Another program that is replacing \(store.path), too, has removed this download. Try again."
+            )
+        }
         let former = store.status
         if let former {
             try LocalFile.adopt(former, download.path)
@@ -199,7 +215,7 @@ struct StoreReplacement {
         if former != nil {
             if case .unchanged = expectation, !isUnchanged(store) { throw localChanges }
             try LocalFile.rename(download.path, to: store.path)
-        } else if try !LocalFile.renameExclusively(download.path, to: store.path) {
+        } else if try !LocalFile.renameExclusively(download, to: store.url) {
             throw localChanges
         }
         try? store.steps.reached("after the rename")

@@ -16,7 +16,8 @@ extension DocumentSyncManager {
     ///   `busy` if another process writes the store, or has just begun to synchronize it as another client.
     @discardableResult
     public func recordChanges(ofStoreAt url: URL, allowsDeletions: Bool = false) async throws -> Int {
-        try await manager.state.withSynchronizedStore(at: url, of: document, through: nil) { store in
+        try await manager.state.withSynchronizedStore(at: url, of: .of(manager.documentKey(document)), through: nil) {
+            store in
             // Nothing arrives. The store gets a token, by which a backup from before is told.
             let outcome = try store.synchronize(with: [], allowsDeletions: allowsDeletions)
             if let missing = outcome.missing { throw StoreChangesError(missing) }

@@ -334,7 +334,9 @@ public struct DocumentSyncManager: Sendable {
     ///
     /// - Parameter url: The store.
     /// - Returns: The log, which is read when its methods are called.
-    public func conflicts(ofStoreAt url: URL) -> ConflictLog { ConflictLog(ofStoreAt: url, state: manager.state) }
+    public func conflicts(ofStoreAt url: URL) -> ConflictLog {
+        ConflictLog(ofStoreAt: url, state: manager.state, .of(manager.documentKey(document)))
+    }
 
     /// The options of a push or a pull, whose keys are those of what it locks.
     private func options(_ given: OperationOptions?, using store: URL, isPush: Bool) -> OperationOptions {

@@ -44,10 +44,14 @@ public actor DocumentRemovalOperation: Operation {
             context.reportProgress(0.2)
             let notes = DeletedDocumentNotes(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
             var result = DocumentRemoval(document: document)
-            guard let info = try await announce(seal, notes, context) else { return result }
-            context.reportProgress(0.4)
-            if try await !remove(info, context) {
-                result.warnings.append("Another device has created \(document) again. That new document stays.")
+            if let info = try await announce(seal, notes, context) {
+                context.reportProgress(0.4)
+                if try await !remove(info, context) {
+                    result.warnings.append("Another device has created \(document) again. That new document stays.")
+                }
+            }
+            try await context.blocking { [access, document] in
+                try access.state.remove(access.state.replicas(of: access.key, document: document.rawValue))
             }
             return result
         }

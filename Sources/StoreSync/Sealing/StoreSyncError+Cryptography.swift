@@ -12,7 +12,10 @@ extension StoreSyncError {
     init(_ error: CryptographyError, ofStoreFileAt path: RemotePath) {
         self.init(error, at: path)
         guard code == .tampered else { return }
-        message += ". Push the store with --whole from a device that has it, or pull another client's with --from."
+        message = """
+            \(path) on the remote isn't what was uploaded: it was changed, exchanged or damaged. Push the store with --whole \
+            from a device that has it, or pull another client's with --from.
+            """
     }
 
     private static func code(for code: CryptographyError.Code) -> Code {

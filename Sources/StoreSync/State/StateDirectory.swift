@@ -242,7 +242,9 @@ extension StateDirectory {
 
     /// Remembers what this device knows of an application.
     func setPin(_ pin: ApplicationPin, for key: ApplicationKey) throws {
-        guard try self.pin(for: key) != pin else { return }
+        let known = try self.pin(for: key)
+        guard known != pin else { return }
+        if let known, known.epoch != pin.epoch { try remove(replicas(of: key)) }
         try write("pin") { db in
             var pin = pin
             if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key) {

@@ -1,5 +1,6 @@
 public import Foundation
 package import GRDB
+public import RemoteStorage
 public import StoreChanges
 
 /// What merging overwrote or left out in a synchronized store.
@@ -27,6 +28,7 @@ public struct ConflictLog: Sendable {
 
     private let url: URL
     private let state: StateDirectory
+    private let document: SynchronizedDocument
     /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
     package var app: (any DatabaseWriter)?
 
@@ -35,14 +37,21 @@ public struct ConflictLog: Sendable {
     /// - Parameters:
     ///   - url: The store.
     ///   - state: The memory of the device that synchronizes it.
-    public init(ofStoreAt url: URL, state: StateDirectory) {
+    ///   - document: The document, if the store belongs to several.
+    public init(ofStoreAt url: URL, state: StateDirectory, document: RemoteIdentifier? = nil) {
+        self.init(ofStoreAt: url, state: state, document.map { .named($0) } ?? .any)
+    }
+
+    init(ofStoreAt url: URL, state: StateDirectory, _ document: SynchronizedDocument) {
         self.url = url
         self.state = state
+        self.document = document
     }
 
     /// All entries, the oldest first.
     ///
-    /// - Throws: ``StoreSyncError``, with `storeNotFound` if the store doesn't exist or was never synchronized.
+    /// - Throws: ``StoreSyncError``, with `storeNotFound` if the store doesn't exist or was never synchronized, and
+    ///   `documentNotFound` if it belongs to several documents.
     public func entries() async throws -> [Entry] {
         try await using { store in
             try store.conflicts().map { logged in
@@ -69,6 +78,6 @@ public struct ConflictLog: Sendable {
     private func using<Result: Sendable>(
         _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
     ) async throws -> Result {
-        try await state.withSynchronizedStore(at: url, through: app, body)
+        try await state.withSynchronizedStore(at: url, of: document, through: app, body)
     }
 }

@@ -12,8 +12,10 @@ public import Operations
 /// Leave the loop or cancel its task to end the watch. A synchronization that runs then is cancelled, and the next one
 /// completes it.
 ///
-/// Temporary failures are events, and a retry follows: see ``StoreSyncError/Code/isTemporary``. So is `identityTwice`, after
-/// which this device continues as another client. All others end the sequence with the error.
+/// Temporary failures are events, and a retry follows: see ``StoreSyncError/Code/isTemporary``. So are `applicationMissing`,
+/// `documentMissing`, `noUploadedStore` and `rolledBack`, because a share may not be mounted yet, and files may still be
+/// arriving; and `identityTwice`, after which this device continues as another client. All others end the sequence with the
+/// error.
 ///
 /// Changes that programs of this device make are noticed at once, in the store and in a folder that is the remote. Other
 /// storage is asked from time to time, as ``WatchPolicy`` says.

@@ -178,30 +178,4 @@ extension StateDirectory {
         guard try synchronization(of: key, integrityKey) != memory else { return }
         try write("synchronization") { try StateSchema.save(memory, $0, "synchronization \(integrityKey)", key) }
     }
-
-    /// The replica of a document's store.
-    func replica(of key: DocumentKey, since origin: UUID) -> URL {
-        replicaDirectory.appending(path: key.fileName(origin.uuidString) + ".sqlite")
-    }
-
-    /// The replicas of all stores.
-    func replicas() -> [URL] {
-        let files = try? FileManager.default.contentsOfDirectory(at: replicaDirectory, includingPropertiesForKeys: nil)
-        return (files ?? []).filter { $0.pathExtension == "sqlite" }.sorted { $0.path < $1.path }
-    }
-
-    private var replicaDirectory: URL { url.appending(path: "replicas", directoryHint: .isDirectory) }
-
-    /// Creates the directory of all replicas, which are as secret as the stores.
-    func makeReplicaDirectory() throws {
-        do {
-            try FileManager.default.createDirectory(
-                at: replicaDirectory,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-        } catch {
-            throw StoreSyncError(writing: replicaDirectory, error)
-        }
-    }
 }

@@ -11,16 +11,19 @@ extension SynchronizationOperation {
     /// Returns where the document's change sets begin; the first device decides it with its own store.
     func origin(_ context: OperationContext) async throws -> SyncOrigin {
         let origin = try await decidedOrigin(context)
-        if let rules = request.rules, rules != origin.rules {
-            throw StoreSyncError(
-                .documentSynchronizes,
-                """
-                \(document.document) synchronizes by other rules, which its first synchronization has fixed. Synchronize \
-                without --rules, or under another document.
-                """
-            )
-        }
+        try refuseOtherRules(than: origin)
         return origin
+    }
+
+    func refuseOtherRules(than origin: SyncOrigin) throws {
+        guard let rules = request.rules, rules != origin.rules else { return }
+        throw StoreSyncError(
+            .documentSynchronizes,
+            """
+            \(document.document) synchronizes by other rules, which its first synchronization has fixed. Synchronize \
+            without --rules, or under another document.
+            """
+        )
     }
 
     private func decidedOrigin(_ context: OperationContext) async throws -> SyncOrigin {
@@ -131,6 +134,7 @@ extension SynchronizationOperation {
             url: state.replica(of: key, since: origin.identifier),
             identity: SynchronizedStore.Identity(
                 document: document.document.rawValue,
+                origin: origin.identifier.uuidString,
                 client: ClientID(rawValue: client.rawValue),
                 rules: origin.rules
             ),
@@ -152,6 +156,9 @@ extension SynchronizationOperation {
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
         let beginning = try await beginning(origin, context)
+        let former = try await context.blocking { [state, key] in
+            try state.replicas(of: key.application, document: key.document).filter { $0 != replica.url }
+        }
         // If this device had a replica, what that had read must be read again.
         var memory = try await memory(since: origin, context)
         memory.readHeadsAgain()
@@ -160,6 +167,8 @@ extension SynchronizationOperation {
             do {
                 try state.makeReplicaDirectory()
                 try SynchronizedStore.createReplica(at: replica.url, from: beginning, replica.identity)
+                // Of documents of this name that were removed.
+                try state.remove(former)
             } catch let error as StoreChangesError {
                 throw StoreSyncError(error)
             }
@@ -266,16 +275,16 @@ extension SynchronizationOperation {
     func setStoreAside(_ context: OperationContext) async throws {
         guard transfer != .downloaded, asideWarnings.isEmpty else { return }
         let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
-        let first = "\(request.url.path).aside-\(time)"
         let aside = try await context.blocking { [request] in
             // Two may be set aside in one second.
-            var (name, number) = (first, 1)
-            while FileManager.default.fileExists(atPath: name) {
+            var (suffix, number) = (".aside-\(time)", 1)
+            while FileManager.default.fileExists(atPath: LocalStore.url(besides: request.url, suffix).path) {
                 number += 1
-                name = "\(first)-\(number)"
+                suffix = ".aside-\(time)-\(number)"
             }
-            _ = try StoreSnapshot.take(of: LocalStore(request.url), at: URL(filePath: name))
-            return name
+            let url = LocalStore.url(besides: request.url, suffix)
+            _ = try StoreSnapshot.take(of: LocalStore(request.url), at: url)
+            return url.path
         }
         asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside).")
     }

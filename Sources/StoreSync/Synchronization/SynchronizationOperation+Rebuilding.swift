@@ -83,8 +83,10 @@ extension SynchronizationOperation {
     /// Finds out what a synchronization would do, on copies of the store and its replica.
     func preview(_ context: OperationContext) async throws -> Synchronization {
         let folder = try await context.temporaryDirectory()
-        guard let origin = try await fetchOrigin(),
-            case let replica = replica(since: origin), FileManager.default.fileExists(atPath: replica.url.path)
+        let origin = try await fetchOrigin()
+        if let origin { try refuseOtherRules(than: origin) }
+        guard let origin, case let replica = replica(since: origin),
+            FileManager.default.fileExists(atPath: replica.url.path)
         else {
             throw StoreSyncError.nothingToPreview(document.document)
         }

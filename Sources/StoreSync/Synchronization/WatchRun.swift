@@ -109,10 +109,7 @@ final class WatchRun {
     }
 
     private func failed(_ error: any Error, _ schedule: inout WatchSchedule) throws -> StoreWatch.Event {
-        // After `identityTwice`, this device continues as another client.
-        guard let error = error as? StoreSyncError, error.code.isTemporary || error.code == .identityTwice else {
-            throw error
-        }
+        guard let error = error as? StoreSyncError, error.code.isRetriedByWatch else { throw error }
         let isOfStore = [.busy, .storeChanged].contains(error.code)
         let delay = schedule.failed(
             isOfStore ? .store : .remote,

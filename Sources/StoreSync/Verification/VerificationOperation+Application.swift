@@ -80,18 +80,25 @@ extension VerificationOperation {
 
     /// Checks the staging directories: this device's are leftovers, those of other devices may still be in use.
     func checkStagings(_ context: OperationContext) async throws {
+        // A registration of this device that is in progress holds the lock, and its staging isn't a leftover.
+        let lock =
+            repairs
+            ? try await context.blocking { [state, key] in
+                try? state.lock(.application(key), .exclusive, by: context.name)
+            } : nil
+        defer { lock?.release() }
         let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
         let prefix = ApplicationHierarchy.stagingName("")
         let names = (try await hooks.listItems(in: .root) ?? []).map(\.name)
         for name in names where name.hasPrefix(prefix) {
             let path = try RemotePath.root.appending(name)
-            if own.contains(name), repairs {
+            if own.contains(name), lock != nil {
                 try await hooks.removeLeftover(at: path)
                 repaired(path)
             } else {
                 report.warnings.append(
                     own.contains(name)
-                        ? "\(path) is left from an interrupted registration of this device: --repair removes it."
+                        ? "\(path) is left from a registration of this device: if none is in progress, --repair removes it."
                         : "\(path) belongs to another device's registration, which is in progress or was interrupted."
                 )
             }
@@ -101,7 +108,7 @@ extension VerificationOperation {
                 "\(name.name) is left from replacing the application, which is in progress or was interrupted: the passcode setup finishes it."
             )
         }
-        guard repairs else { return }
+        guard lock != nil else { return }
         for name in own {
             try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
         }

@@ -38,8 +38,14 @@ extension VerificationOperation {
             try await check(try document.integrityKey(key), role) { _ in }
         }
         try await checkStructure(document, info, own, context)
+        let identity = try await identity(of: document, info, context)
+        // Before the listing: a push of this device may end meanwhile.
+        let memory = try await context.blocking { [state, key] in
+            let key = DocumentKey(application: key, document: document.document.rawValue)
+            return try identity.map { try state.rollbackMemory(for: key, $0.integrityKey) }
+        }
         let published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
-        if let identity = try await identity(of: document, info, context) {
+        if let identity, let memory {
             try await checkClientNotes(on: .document(document, identity))
             try await checkRecentSyncs(document, identity)
             try await checkChangeSets(document, identity)
@@ -50,7 +56,7 @@ extension VerificationOperation {
                 progress: progress,
                 open: { [hooks] in try await hooks.openFile(at: $0, range: $1) }
             )
-            try await checkUploads(published, assembler)
+            try await checkUploads(published, memory, assembler)
         } else {
             report.warnings.append("Sealed files in \(document.root) were read but not opened, for lack of its info.")
         }
@@ -130,7 +136,11 @@ extension VerificationOperation {
         for path in missing.sorted() { repaired(path) }
     }
 
-    private func checkUploads(_ published: PublishedStores, _ assembler: StoreAssembler) async throws {
+    private func checkUploads(
+        _ published: PublishedStores,
+        _ memory: RollbackMemory,
+        _ assembler: StoreAssembler
+    ) async throws {
         let context = assembler.progress.context
         let url = try await context.temporaryDirectory().appending(path: assembler.identity.document.rawValue)
         var deltas = DeltaVerification(assembler, at: url)
@@ -139,23 +149,21 @@ extension VerificationOperation {
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
             try await checkUpload(name, &deltas)
         }
-        try await checkMemory(of: assembler.identity, published, deltas.manifests, context)
-    }
-
-    /// Compares the remote with this device's memory of the document, and records which uploads are damaged.
-    private func checkMemory(
-        of identity: DocumentIdentity,
-        _ published: PublishedStores,
-        _ manifests: [StoreManifest],
-        _ context: OperationContext
-    ) async throws {
-        let document = hierarchy.document(identity.document)
-        let key = DocumentKey(application: key, document: document.document.rawValue)
-        let memory = try await context.blocking { [state, damaged] in
+        try await context.blocking { [state, key, damaged, assembler] in
+            let key = DocumentKey(application: key, document: assembler.identity.document.rawValue)
             // Only for documents that this device is registered with: verifying registers nothing.
             if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
-            return try state.rollbackMemory(for: key, identity.integrityKey)
         }
+        checkMemory(memory, published, deltas.manifests, assembler.hierarchy)
+    }
+
+    /// Compares the remote with this device's memory of the document.
+    private func checkMemory(
+        _ memory: RollbackMemory,
+        _ published: PublishedStores,
+        _ manifests: [StoreManifest],
+        _ document: DocumentHierarchy
+    ) {
         // A manifest that doesn't open is reported as such.
         let witnessed = Lineage.witnessed(by: manifests).subtracting(published.names)
         for name in witnessed.union(memory.missing(from: published.names, manifests)).sorted() {
@@ -300,19 +308,36 @@ extension VerificationOperation {
                 )
                 continue
             }
-            // Throws while a push of this device is in progress, which still needs the folder.
-            let lock = try await context.blocking { [state] in
-                try state.lock(.document(key), .exclusive, by: context.name)
+            try await withoutPush(of: document, context) { published in
+                guard !published.published.contains(folder) else { return }
+                try await hooks.removeLeftover(at: path)
+                repaired(path)
             }
-            defer { lock.release() }
-            try await hooks.removeLeftover(at: path)
-            repaired(path)
         }
         for (client, files) in published.fixedNames {
             for file in files.keys { known.insert(file.path(in: document.wholeStores(client))) }
         }
         // A sealed tree has no fixed names.
-        if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document) }
+        if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document, context) }
+    }
+
+    /// Repairs something while no push of this device is in progress, which throws `busy`.
+    ///
+    /// - Parameters:
+    ///   - document: The document.
+    ///   - context: The operation's context.
+    ///   - body: Gets what is published now: a push may have ended since the verification began.
+    private func withoutPush(
+        of document: DocumentHierarchy,
+        _ context: OperationContext,
+        _ body: (PublishedStores) async throws -> Void
+    ) async throws {
+        let lock = try await context.blocking { [state, key] in
+            let key = DocumentKey(application: key, document: document.document.rawValue)
+            return try state.lock(.document(key), .exclusive, by: context.name)
+        }
+        defer { lock.release() }
+        try await body(PublishedStores.list(backend.wholeStoreUploadHooks, document))
     }
 
     /// Checks that the fixed names hold this client's newest store, since an interrupted push may have left an older
@@ -320,10 +345,21 @@ extension VerificationOperation {
     private func checkFixedNames(
         of own: RemoteIdentifier,
         _ published: PublishedStores,
-        _ document: DocumentHierarchy
+        _ document: DocumentHierarchy,
+        _ context: OperationContext
     ) async throws {
-        let newest = published.published.filter { $0.client == own }.max { $0.generation < $1.generation }
-        guard let newest else { return }
+        guard let newest = published.newest.first(where: { $0.client == own }) else { return }
+        func refresh(_ fixed: RemotePath, from source: RemotePath) async throws {
+            guard repairs else {
+                report.warnings.append("\(fixed) is older than this device's newest upload: --repair refreshes it.")
+                return
+            }
+            try await withoutPush(of: document, context) { published in
+                guard published.newest.contains(newest) else { return }
+                try await backend.wholeStoreUploadHooks.refreshFixedName(from: source, to: fixed)
+                repaired(fixed)
+            }
+        }
         let directory = document.upload(newest)
         for file in WholeStoreFile.allCases {
             let (source, fixed) = (file.path(in: directory), file.path(in: document.wholeStores(own)))
@@ -337,15 +373,6 @@ extension VerificationOperation {
             guard wanted != found else { continue }
             try await refresh(fixed, from: source)
         }
-    }
-
-    private func refresh(_ fixed: RemotePath, from source: RemotePath) async throws {
-        guard repairs else {
-            report.warnings.append("\(fixed) is older than this device's newest upload: --repair refreshes it.")
-            return
-        }
-        try await backend.wholeStoreUploadHooks.refreshFixedName(from: source, to: fixed)
-        repaired(fixed)
     }
 }
 

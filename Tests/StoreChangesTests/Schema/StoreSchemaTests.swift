@@ -131,6 +131,16 @@ struct StoreSchemaTests {
         #expect(schema.reports[5].reason?.contains("swiftLocalizedCompare") == true)
     }
 
+    @Test("A table doesn't synchronize whose columns have all names by which SQLite knows a row")
+    func rowIdentifiers() throws {
+        let schema = try DatabaseQueue().write { db in
+            try db.execute(sql: "CREATE TABLE a (rowid, OID, _rowid_); CREATE TABLE b (rowid, _rowid_)")
+            return try StoreSchema(db)
+        }
+        #expect(schema.tables.map(\.name) == ["b"])
+        #expect(schema.reports[0].reason?.contains("Rename one") == true)
+    }
+
     @Test("Foreign keys name the columns to which they refer")
     func references() throws {
         let schema = try schema(

@@ -296,6 +296,29 @@ struct CaptureTests {
     }
 
     @Test(
+        "One of several equal rows is deleted where a column has a name by which SQLite knows a row",
+        arguments: ["rowid", "oid, rowid", "ROWID, _rowid_"]
+    )
+    func rowIdentifiers(columns: String) throws {
+        let schema = "CREATE TABLE line (\(columns), text TEXT)"
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema)
+        let values = columns.split(separator: ",").map { _ in "1" }.joined(separator: ", ")
+        try laptop.edit("INSERT INTO line VALUES (\(values), 'milk'), (\(values), 'milk'), (\(values), 'bread')")
+        try laptop.capture()
+        try laptop.edit("DELETE FROM line WHERE text = 'milk'")
+        try laptop.edit("INSERT INTO line VALUES (\(values), 'milk')")
+        try laptop.capture()
+        for set in laptop.sets {
+            try phone.integrate([set])
+            try phone.write()
+        }
+        #expect(try phone.rows("SELECT text FROM line ORDER BY 1").count == 2)
+        #expect(try phone.rows("SELECT * FROM line ORDER BY text") == laptop.rows("SELECT * FROM line ORDER BY text"))
+        #expect(try phone.capture() == nil)
+    }
+
+    @Test(
         "Rows that don't synchronize get what their foreign keys declare when merging deletes the row to which they refer"
     )
     func unsynchronizedChildren() throws {

@@ -45,7 +45,7 @@ final class SimulatedDevice {
 
     /// Opens a replica; every other client divides many changes into sets of three.
     private static func replica(in db: Database, _ schema: StoreSchema, of client: ClientID) throws -> Replica {
-        let replica = try Replica(db, schema, client: client, document: "notes")
+        let replica = try Replica(db, schema, SynchronizedStore.Identity(document: "notes", client: client))
         if client.rawValue.utf8.reduce(0, &+).isMultiple(of: 2) { replica.maximumChanges = 3 }
         return replica
     }

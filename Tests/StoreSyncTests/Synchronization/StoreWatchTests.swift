@@ -172,6 +172,25 @@ struct StoreWatchTests {
         }
     }
 
+    @Test(
+        "A watch goes on if what the device has seen is missing or older: it may still be arriving, or be mounted later",
+        arguments: [
+            StoreSyncError.Code.applicationMissing, .documentMissing, .identityTwice, .noUploadedStore, .rolledBack,
+        ]
+    )
+    func arriving(code: StoreSyncError.Code) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let scene = WatchScene(simulation)
+            let error = StoreSyncError(code, "The test's remote is older.")
+            scene.state.withLock { $0.outcomes = [.failure(error), .failure(error)] }
+            let task = try scene.start()
+            try await scene.pass(100)
+            try #require(scene.events == ["began", "\(code) 1", "began", "\(code) 2", "began", "synchronized"])
+            task.cancel()
+            try await task.value
+        }
+    }
+
     @Test("Edits that wait for files that are arriving are tried again")
     func incompleteness() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in

@@ -247,7 +247,8 @@ struct SynchronizationTests {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        let away = LocalFolderBackend(root: fixture.folder.appending(path: "away"))
+        let away = try fixture.device("a") { _ in throw RemoteError(.unavailable, "The test's remote is away.") }
+            .backend
         #expect(await code { try await a.recordChanges(over: away) } == .storeNotFound)
         _ = try await a.synchronize().value
         let backup = try Data(contentsOf: a.store)

@@ -102,6 +102,19 @@ struct TakenSideTests {
         }
     }
 
+    @Test("A store with a long name is set aside under a shorter one")
+    func longName() async throws {
+        let fixture = try Fixture()
+        _ = try await devices(fixture)
+        let (c, d) = (try fixture.device("c"), try fixture.device("d"))
+        let url = c.store.deletingLastPathComponent().appending(path: String(repeating: "é", count: 123) + "n")
+        for device in [c, d] {
+            _ = try await device.synchronize(SynchronizationRequest(url: url, takes: .remote)).value
+        }
+        let aside = try #require(try asides(c).first)
+        #expect(aside.utf8.count <= LocalStore.maximumNameBytes && aside.hasPrefix("éé"))
+    }
+
     @Test("A restored backup counts, but for rows that other devices inserted since")
     func backupLocal() async throws {
         let fixture = try Fixture()

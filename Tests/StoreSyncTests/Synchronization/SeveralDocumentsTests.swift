@@ -1,0 +1,165 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+
+@testable import StoreSync
+
+@Suite("A store that belongs to several documents", .timeLimit(.minutes(10)))
+struct SeveralDocumentsTests {
+    /// A device with a store that it synchronizes with one document after the other; and another device that has both.
+    private func devices(_ fixture: Fixture, with other: RemoteIdentifier) async throws -> (Device, Device) {
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT, kind TEXT)")
+        try a.execute("INSERT INTO note VALUES (1, 'milk', 'one litre', 'errand')")
+        for device in [a, a.with(document: other), b] { _ = try await device.synchronize().value }
+        let joining = b.with(document: other)
+        _ = try await joining.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        return (a, b)
+    }
+
+    /// Changes a column on both devices, and merges the edits in one document.
+    private func contend(_ column: String, _ a: Device, _ b: Device) async throws {
+        for device in [a, b] { try device.execute("UPDATE note SET \(column) = 'of \(device.name)'") }
+        for device in [a, b] { _ = try await device.synchronize().value }
+    }
+
+    private struct Unexpected: Error {}
+
+    @Test("Each document has its own conflicts and records its own changes")
+    func conflicts() async throws {
+        let fixture = try Fixture()
+        let other = try RemoteIdentifier("other")
+        let (a, b) = try await devices(fixture, with: other)
+        try await contend("title", a, b)
+        try await contend("body", a.with(document: other), b.with(document: other))
+        let delegate = await AppDelegate()
+        let manager = b.manager(delegate)
+        for (document, column) in [(b.document, "title"), (other, "body")] {
+            let log = manager.document(document).conflicts(ofStoreAt: b.store)
+            let entry = try #require(try await log.entries().first { $0.conflict.lost[column] != nil })
+            // One of both edits is the later one.
+            guard case .value(.text(let lost)) = entry.conflict.lost[column] else { throw Unexpected() }
+            let named = ConflictLog(ofStoreAt: b.store, state: b.state, document: document)
+            #expect(try await named.entries() == log.entries())
+            let former = try b.query("SELECT \(column) FROM note")
+            try await log.restore(entry.number)
+            #expect(try b.query("SELECT \(column) FROM note") == [String(decoding: lost, as: UTF8.self)])
+            #expect(try b.query("SELECT \(column) FROM note") != former)
+            #expect(try await manager.document(document).recordChanges(ofStoreAt: b.store) > 0)
+        }
+        let any = ConflictLog(ofStoreAt: b.store, state: b.state)
+        let error = await #expect(throws: StoreSyncError.self) { try await any.entries() }
+        #expect(error?.code == .documentNotFound && error?.message.contains("notes, other") == true)
+        let absent = ConflictLog(ofStoreAt: b.store, state: b.state, document: try RemoteIdentifier("absent"))
+        #expect(await code { try await absent.entries() } == .storeNotFound)
+    }
+
+    @Test("Documents of one name at two remotes synchronize independently, and edits go from one to the other")
+    func twoRemotes() async throws {
+        let fixture = try Fixture()
+        let folder = fixture.folder.appending(path: "elsewhere")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let elsewhere = LocalFolderBackend(root: folder)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        let (gateway, c) = (a.with(backend: elsewhere), try fixture.device("c", backend: elsewhere))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, gateway, b, c] { _ = try await device.synchronize().value }
+        try b.execute("INSERT INTO note (title) VALUES ('of b')")
+        for device in [b, a, gateway, c] { _ = try await device.synchronize().value }
+        try c.execute("UPDATE note SET title = 'of c'")
+        for device in [c, gateway, a, b] { _ = try await device.synchronize().value }
+        #expect(try b.query("SELECT title FROM note") == ["of c"])
+        for device in [a, gateway] { #expect(try await device.synchronize().value.publishedBytes == 0) }
+        let any = ConflictLog(ofStoreAt: a.store, state: a.state)
+        #expect(await code { try await any.entries() } == .documentNotFound)
+    }
+
+    @Test(
+        "A damaged replica keeps no other store's conflicts from being read, and is named",
+        arguments: [Data(), Data("nothing that SQLite can read".utf8), Data(count: 4096)]
+    )
+    func damagedReplica(content: Data) async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        let journal = try RemoteIdentifier("journal")
+        let other = a.with(document: journal, store: fixture.folder.appending(path: "journal.sqlite"))
+        for device in [a, other] {
+            try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+            _ = try await device.synchronize().value
+        }
+        let former = Set(a.state.replicas())
+        let replica = try #require(try a.state.replicas(of: a.key, document: a.document.rawValue).first)
+        #expect(former.count == 2 && former.map(\.lastPathComponent).contains(replica.lastPathComponent))
+        try content.write(to: replica)
+        #expect(try await ConflictLog(ofStoreAt: other.store, state: a.state).entries().isEmpty)
+        let damaged = ConflictLog(ofStoreAt: a.store, state: a.state)
+        let error = await #expect(throws: StoreSyncError.self) { try await damaged.entries() }
+        #expect(error?.code == .corrupt && error?.message.contains(replica.lastPathComponent) == true)
+        #expect(error?.message.contains("--rebuild") == true)
+        _ = try await a.synchronize(request(a) { $0.rebuildsReplica = true }).value
+        #expect(try await damaged.entries().isEmpty)
+    }
+
+    private func request(
+        _ device: Device,
+        _ change: (inout SynchronizationRequest) -> Void
+    ) -> SynchronizationRequest {
+        var request = SynchronizationRequest(url: device.store)
+        change(&request)
+        return request
+    }
+
+    @Test("A removed document or application leaves no replica, and a document that is created again has one")
+    func removal() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        let journal = try RemoteIdentifier("journal")
+        let other = a.with(document: journal, store: fixture.folder.appending(path: "journal.sqlite"))
+        for device in [a, other] {
+            try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+            _ = try await device.synchronize().value
+        }
+        #expect(a.state.replicas().count == 2)
+        _ = try await other.removeDocument().value
+        #expect(a.state.replicas() == [try #require(a.state.replicas().first)])
+        #expect(try await ConflictLog(ofStoreAt: a.store, state: a.state).entries().isEmpty)
+
+        let b = try fixture.device("b")
+        _ = try await b.synchronize().value
+        _ = try await a.removeDocument().value
+        #expect(a.state.replicas().isEmpty)
+        _ = try await a.push(recreates: true).value
+        _ = try await a.synchronize().value
+        #expect(b.state.replicas().count == 1)
+        let pulled = b.with(store: fixture.folder.appending(path: "again.sqlite"))
+        _ = try await pulled.pull().value
+        _ = try await pulled.synchronize().value
+        #expect(b.state.replicas().count == 1)
+
+        _ = try await a.removeApplication().value
+        #expect(a.state.replicas().isEmpty)
+        #expect(try a.query("SELECT count(*) FROM note") == ["0"])
+    }
+}
+
+extension Device {
+    /// The same device with another document, storage or store.
+    fileprivate func with(
+        document: RemoteIdentifier? = nil,
+        backend: (any RemoteBackend)? = nil,
+        store: URL? = nil
+    ) -> Device {
+        Device(
+            name: name,
+            store: store ?? self.store,
+            state: state,
+            backend: backend ?? self.backend,
+            supervisor: supervisor,
+            application: application,
+            document: document ?? self.document,
+            password: password
+        )
+    }
+}
