@@ -43,6 +43,12 @@ package final class OpenFile: Sendable {
         try Stat(descriptor)
     }
 
+    /// Whether a path leads to this file.
+    package func isAt(_ path: String) -> Bool {
+        guard let own = try? status(), let other = try? Stat(path) else { return false }
+        return own.inode == other.inode && own.deviceID == other.deviceID
+    }
+
     /// Reads bytes from an offset; fewer than `count` only at the end of the file.
     package func read(at offset: Int64, upTo count: Int) throws(Errno) -> [UInt8] {
         try throwingErrno {

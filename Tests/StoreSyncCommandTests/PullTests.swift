@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Testing
 
 extension CommandTests {
@@ -45,6 +46,72 @@ extension CommandTests {
             let status = try await stranger.run("status").json()
             #expect(status["client"] == .null)
             #expect(status["clients"]?.array?.count == 1)
+        }
+
+        @Test("A store that this user can't write isn't replaced: a program that is writing to it couldn't be noticed")
+        func notWritable() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            let user = try UnprivilegedUser(fixture)
+            func run(_ arguments: [String], _ device: Device) async throws -> CommandResult {
+                try await user.run(arguments + device.options + ["--json"])
+            }
+            try laptop.write("one")
+            try user.own(laptop.store)
+            #expect(try await run(laptop.pushArguments, laptop).status == 0)
+            #expect(try await run(desktop.pullArguments, desktop).status == 0)
+            var configuration = Configuration()
+            configuration.allowsUnsafeTransactions = true
+            let app = try DatabaseQueue(path: desktop.store.path, configuration: configuration)
+            try await app.writeWithoutTransaction { db in
+                try db.execute(sql: "BEGIN IMMEDIATE; UPDATE note SET title = 'two'")
+            }
+            try user.forbid(desktop.store)
+            try laptop.write("three")
+            #expect(try await run(laptop.pushArguments, laptop).status == 0)
+            try expectFailure(try await run(desktop.pullArguments, desktop), 73, "cannotWrite")
+            try await app.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
+            try app.close()
+            let queue = try DatabaseQueue(path: desktop.store.path)
+            #expect(try await queue.read { try String.fetchAll($0, sql: "SELECT title FROM note") } == ["two"])
+        }
+
+        /// A user who may not write every file: the user of this process, unless that is root.
+        private struct UnprivilegedUser {
+            private let fixture: Fixture
+            private let isRoot = geteuid() == 0
+            /// A user without rights.
+            private let identifier: uid_t = 65534
+
+            init(_ fixture: Fixture) throws {
+                self.fixture = fixture
+                guard isRoot else { return }
+                for url in [fixture.folder]
+                    + (FileManager.default.enumerator(at: fixture.folder, includingPropertiesForKeys: nil)?
+                        .compactMap { $0 as? URL } ?? [])
+                { try own(url) }
+            }
+
+            /// Gives the user a file.
+            func own(_ url: URL) throws {
+                if isRoot { try #require(chown(url.path, identifier, identifier) == 0) }
+            }
+
+            /// Keeps the user from writing a file.
+            func forbid(_ url: URL) throws {
+                if isRoot { try #require(chown(url.path, 0, 0) == 0) }
+                try #require(chmod(url.path, isRoot ? 0o644 : 0o444) == 0)
+            }
+
+            func run(_ arguments: [String]) async throws -> CommandResult {
+                guard isRoot else { return try await fixture.run(arguments) }
+                let user = ["--reuid=\(identifier)", "--regid=\(identifier)", "--clear-groups", "--"]
+                return try await ChildProcess(
+                    URL(filePath: "/usr/bin/setpriv"),
+                    user + [ChildProcess.storesync.path] + arguments,
+                    environment: fixture.environment
+                ).finish()
+            }
         }
 
         @Test("Local changes are kept unless --overwrite discards them")

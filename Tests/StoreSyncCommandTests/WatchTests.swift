@@ -125,7 +125,8 @@ extension CommandTests {
                 isBack.withLock { $0 = true }
                 try? FileManager.default.moveItem(at: away, to: fixture.share)
             }
-            let onLaptop = try watch(laptop, reactions: [back])
+            // With --quiet, a failure is printed once.
+            let onLaptop = try watch(laptop, ["--json", "--quiet"], reactions: [back])
             try await quiet(onLaptop)
             let onDesktop = try watch(desktop)
             try await quiet(onDesktop)

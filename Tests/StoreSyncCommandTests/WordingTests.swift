@@ -114,6 +114,17 @@ extension CommandTests {
             #expect(try vacuum.errorMessage().contains("storesync sync STORE --document notes"), "\(vacuum)")
         }
 
+        @Test(
+            "An address that isn't a URL isn't printed, since it may hold a password",
+            arguments: ["webdavs://me:se#cret@nas/sync", "webdavs://me:secret@nas:port/sync", "se cret"]
+        )
+        func address(remote: String) async throws {
+            let fixture = try Fixture()
+            let result = try await fixture.run(["status", "--remote", remote, "--app", "a", "--json"])
+            try expectFailure(result, 64, "usage")
+            #expect(!"\(result)".contains("cret"))
+        }
+
         @Test("What isn't a file is named for what it is")
         func files() async throws {
             let fixture = try Fixture()
@@ -122,6 +133,11 @@ extension CommandTests {
             let null = try await device.run("push", "/dev/null", "--document", "notes", "--no-encrypt")
             try expectFailure(null, 66, "storeNotFound")
             #expect(try null.errorMessage().hasPrefix("/dev/null is a device, a pipe or a socket"), "\(null)")
+            let link = device.home.appending(path: "link.sqlite")
+            try FileManager.default.createSymbolicLink(atPath: link.path, withDestinationPath: "/nowhere/store.sqlite")
+            let dangling = try await device.run("push", link.path, "--document", "notes", "--no-encrypt")
+            try expectFailure(dangling, 66, "storeNotFound")
+            #expect(try dangling.errorMessage().contains("is a symbolic link to a file that doesn't exist"))
             let rules = try await fixture.run(["check", device.store.path, "--rules", "/nowhere", "--json"])
             try expectFailure(rules, 64, "usage")
             #expect(try rules.errorMessage() == "There is no file /nowhere with rules. Check the path.")

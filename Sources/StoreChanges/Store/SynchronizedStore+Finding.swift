@@ -18,7 +18,7 @@ extension SynchronizedStore {
     /// - Parameters:
     ///   - store: The store.
     ///   - replicas: Replicas.
-    /// - Returns: Those that are the store's.
+    /// - Returns: The replicas of this store, and the damaged ones.
     /// - Throws: ``StoreChangesError``.
     package static func replicas(ofStoreAt store: URL, among replicas: [URL]) throws -> Replicas {
         try StoreSchema.requireStore(at: store)

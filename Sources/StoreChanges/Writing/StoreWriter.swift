@@ -119,19 +119,21 @@ final class StoreWriter {
         var counts: [String: ChangeCounts] = [:]
         var waiting: [Target] = []
         var unsynchronized = UnsynchronizedRows(in: store, state.schema.unsynchronizedReferences)
+        let mayRollBack = try mayRollBack()
         try pending.forEachDifference { target in
             if target.present == nil { try unsynchronized.note(target.row, in: table(target.row.table)) }
             counts[target.row.table, default: ChangeCounts()].add(target.former, target.present)
             // Without triggers, a statement that fails has changed nothing.
-            let isWritten = try hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target)
+            let isWritten =
+                try !mayRollBack && (hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target))
             if !isWritten { waiting.append(target) }
         }
         var waitingCounts: [RowReference] = []
         for row in try pending.counted {
             counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
-            if !(try attempt { try writeCount(row) }) { waitingCounts.append(row) }
+            if try mayRollBack || !attempt({ try writeCount(row) }) { waitingCounts.append(row) }
         }
-        if try attempt({ try writeTogether(waiting) }) { waiting = [] }
+        if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
         let runsTriggers = try store.set(.triggers, enabled: false)
         defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
         try writeTogether(waiting)
@@ -141,6 +143,17 @@ final class StoreWriter {
         try unsynchronized.followForeignKeys()
         try rebuildSearchIndexes(of: changed, among: counts.keys)
         return counts
+    }
+
+    /// Whether a trigger or a constraint may end the transaction, so that nothing can be tried.
+    private func mayRollBack() throws -> Bool {
+        let statements = try store.all(
+            """
+            SELECT sql FROM sqlite_schema WHERE sql LIKE '%rollback%'
+            UNION ALL SELECT sql FROM sqlite_temp_schema WHERE sql LIKE '%rollback%'
+            """
+        )
+        return statements.contains { SQLTokens($0.text(0) ?? "").tokens.contains { $0.isKeyword("ROLLBACK") } }
     }
 
     private func hasTriggers(_ table: String) throws -> Bool {

@@ -82,7 +82,7 @@ struct StoreArrival: Sendable {
         else { return 0 }
         return chain.manifests.prefix(noted.bases.count).prefix { manifest in
             let path = manifest == chain.whole ? url : self.url(of: manifest)
-            return LocalFile.isUnshared(path.path)
+            return (try? path.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true
         }.count
     }
 

@@ -10,8 +10,9 @@ struct DownloadPlan: Sendable {
     let store: LocalStore
     /// The upload.
     let source: StoreSource
-    /// Where the store is complete before it replaces the local store.
-    let arrival: URL
+    /// The files to which the store's parts are downloaded; in the first, it's complete before it replaces the local store.
+    let arrivals: [URL]
+    var arrival: URL { arrivals[0] }
     /// How the upload was chosen.
     let choice: StoreChoice
     /// What this device had seen of the document before.

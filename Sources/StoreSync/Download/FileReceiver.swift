@@ -32,6 +32,16 @@ struct FileReceiver: Sendable {
     }
 }
 
+extension StoreSyncError {
+    /// The error of a download that another program removed, which downloads to the same store.
+    static func downloadRemoved(_ path: String) -> StoreSyncError {
+        StoreSyncError(
+            .busy,
+            "The download \(path) was removed by another program, which replaces that store, too. Try again."
+        )
+    }
+}
+
 /// A file that is being downloaded, with mode 0600 until it replaces another file.
 private final class DownloadFile: Sendable {
     private let file: OpenFile
@@ -55,6 +65,7 @@ private final class DownloadFile: Sendable {
 
     func finish() throws {
         do throws(Errno) { try file.synchronize() } catch { throw Self.failure(path, error) }
+        guard file.isAt(path) else { throw StoreSyncError.downloadRemoved(path) }
     }
 
     private static func failure(_ path: String, _ error: Errno) -> StoreSyncError {

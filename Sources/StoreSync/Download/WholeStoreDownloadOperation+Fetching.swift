@@ -63,7 +63,7 @@ extension WholeStoreDownloadOperation {
         )
         let journal = state.pullJournal(of: store.path, in: key)
         let start = try await context.blocking {
-            let isSame = journal.read()?.subject == subject && LocalFile.isUnshared(url.path)
+            let isSame = journal.read()?.subject == subject
             let kept = isSame ? try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize : nil
             _ = try journal.begin(subject, after: [NotedChunk]())
             return min(Int64(kept ?? 0), expected.size)

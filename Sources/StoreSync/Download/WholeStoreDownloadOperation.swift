@@ -91,14 +91,18 @@ public actor WholeStoreDownloadOperation: Operation {
         var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
         let source = try await choice.source()
         let journal = state.pullJournal(of: store.path, in: key)
-        let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
-        try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrivals) }
+        let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
+        try await context.blocking {
+            // A download that is the store, too, was about to get its place when this device died.
+            let unshared = kept.filter { LocalFile.isUnshared($0.path) }
+            try StoreReplacement.removeLeftovers(of: store, but: unshared)
+        }
         let plan = DownloadPlan(
             document: document,
             key: key,
             store: store,
             source: source,
-            arrival: arrivals.first ?? StoreReplacement.temporaryURL(for: store),
+            arrivals: kept.isEmpty ? [StoreReplacement.temporaryURL(for: store)] : kept,
             choice: choice,
             memory: memory,
             missing: try refuseRollback(source, choice, memory)
@@ -106,7 +110,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let local = try await localState(of: plan, record, context)
         let isUnchanged = local.content.map { $0.root == source.contentRoot } ?? false
         if isUnchanged {
-            await discard(store, context)
+            await discard(plan, context)
             try await fetchAppliedSets(of: plan, progress(of: plan, context))
         } else {
             try await replaceStore(plan, local, context)
@@ -168,10 +172,10 @@ public actor WholeStoreDownloadOperation: Operation {
         } catch {
             // An interrupted download is kept for the next attempt, even if it was interrupted by expired credentials.
             let code = (error as? RemoteError)?.code
-            if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(plan.store, context) }
+            if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(plan, context) }
             throw await namingWholeUpload(error, plan)
         }
-        await discard(plan.store, context)
+        await discard(plan, context)
     }
 
     /// Replaces the store between two calls of the delegate; the second one follows whatever happens after the first.
@@ -200,11 +204,11 @@ public actor WholeStoreDownloadOperation: Operation {
         return damage
     }
 
-    /// Discards a partial download.
-    private func discard(_ store: LocalStore, _ context: OperationContext) async {
-        let journal = state.pullJournal(of: store.path, in: key)
+    /// Discards a partial download, and not that of another state directory.
+    private func discard(_ plan: DownloadPlan, _ context: OperationContext) async {
+        let journal = state.pullJournal(of: plan.store.path, in: key)
         try? await context.blocking {
-            try? StoreReplacement.removeLeftovers(of: store)
+            StoreReplacement.remove(plan.arrivals)
             try journal.remove()
         }
     }

@@ -48,6 +48,11 @@ extension StoreReplacement {
         }
     }
 
+    /// Removes downloads, and what SQLite has left of them.
+    static func remove(_ downloads: [URL]) {
+        for path in downloads.flatMap({ url in suffixes.map { url.path + $0 } }) { unlink(path) }
+    }
+
     /// Whether a name is a prefix, a UUID and a suffix: another store may have a name that begins with the prefix.
     private static func isLeftover(_ name: String, after prefix: String) -> Bool {
         // Compares bytes: the file system distinguishes names that are equal as Swift strings.

@@ -197,12 +197,7 @@ struct StoreReplacement {
 
     /// Gives the download the store's place, unless a program has written to the store, or put another file in its place.
     private func rename(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
-        guard access(download.path, F_OK) == 0 else {
-            throw StoreSyncError(
-                .busy,
-                "Another program that is replacing \(store.path), too, has removed this download. Try again."
-            )
-        }
+        guard access(download.path, F_OK) == 0 else { throw StoreSyncError.downloadRemoved(download.path) }
         let former = store.status
         if let former {
             try LocalFile.adopt(former, download.path)

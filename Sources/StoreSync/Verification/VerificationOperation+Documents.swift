@@ -321,12 +321,13 @@ extension VerificationOperation {
         if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document, context) }
     }
 
-    /// Repairs something while no push of this device is in progress, which throws `busy`.
+    /// Repairs something while no push of this device is in progress.
     ///
     /// - Parameters:
     ///   - document: The document.
     ///   - context: The operation's context.
     ///   - body: Gets what is published now: a push may have ended since the verification began.
+    /// - Throws: ``StoreSyncError`` with `busy`, and what `body` throws.
     private func withoutPush(
         of document: DocumentHierarchy,
         _ context: OperationContext,

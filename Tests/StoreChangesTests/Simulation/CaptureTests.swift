@@ -242,12 +242,15 @@ struct CaptureTests {
     }
 
     @Test(
-        "What a trigger or a constraint ignores is written without triggers, and the next capture finds nothing",
+        "What a trigger or a constraint ignores or rolls back is written without triggers, and the next capture finds nothing",
         arguments: [
             ("", "CREATE TRIGGER ignored BEFORE INSERT ON note BEGIN SELECT RAISE(IGNORE); END"),
             ("", "CREATE TRIGGER ignored BEFORE UPDATE ON note BEGIN SELECT RAISE(IGNORE); END"),
             ("", "CREATE TRIGGER ignored BEFORE DELETE ON note BEGIN SELECT RAISE(IGNORE); END"),
             ("ON CONFLICT IGNORE", ""),
+            ("", "CREATE TRIGGER refused BEFORE INSERT ON note BEGIN SELECT RAISE(ROLLBACK, 'no'); END"),
+            ("", "CREATE TRIGGER refused BEFORE DELETE ON note BEGIN SELECT RAISE(ROLLBACK, 'no'); END"),
+            ("ON CONFLICT ROLLBACK", ""),
         ]
     )
     func ignored(conflict: String, trigger: String) throws {

@@ -18,6 +18,7 @@ actor DyingBackend: RemoteBackend {
     private var death: Death?
     private(set) var requests: [(name: String, isChange: Bool)] = []
     private(set) var isDead = false
+    private var isRefused: @Sendable (String) -> Bool = { _ in false }
     private var meeting: (request: Int, body: @Sendable () async -> Void)?
 
     nonisolated var identity: String { base.identity }
@@ -36,6 +37,9 @@ actor DyingBackend: RemoteBackend {
         meeting = (number, body)
     }
 
+    /// Dies before the first request with such a name.
+    func refuse(_ isRefused: @escaping @Sendable (String) -> Bool) { self.isRefused = isRefused }
+
     private func observing<Result: Sendable>(
         _ name: String,
         isChange: Bool = false,
@@ -45,7 +49,7 @@ actor DyingBackend: RemoteBackend {
         requests.append((name, isChange))
         // The other device goes on if this device cancels its request.
         if meeting?.request == number, let (_, body) = meeting.take() { await Task { await body() }.value }
-        if death == Death(request: number, isAfter: false) { isDead = true }
+        if death == Death(request: number, isAfter: false) || isRefused(name) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }
         let result: Swift.Result<Result, any Error>
         do { result = .success(try await body()) } catch { result = .failure(error) }
