@@ -12,7 +12,7 @@ extension StoreSyncError.Code {
         }
     }
 
-    /// Whether a watch goes on after the failure.
+    /// Whether a watch retries after the failure.
     ///
     /// Besides temporary failures, the reason may be a share that isn't mounted, or a storage on which files are still
     /// arriving. After `identityTwice`, this device continues as another client.

@@ -39,7 +39,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let documentDeleted = Code("documentDeleted")
         /// The document's info is missing from the remote, and no authentic note says that the document was deleted.
         public static let documentMissing = Code("documentMissing")
-        /// No document of that name is registered.
+        /// No document of that name is registered, or a store belongs to several and none was named.
         public static let documentNotFound = Code("documentNotFound")
         /// The document was deleted and recreated; the local store belongs to the former document.
         public static let documentReplaced = Code("documentReplaced")

@@ -10,7 +10,7 @@ struct RemoveApplication: AsyncParsableCommand {
         abstract: "Removes all data of an application from the remote.",
         discussion: """
             Removes all documents with their uploads, all clients and the keys, for all devices. This device forgets the \
-            application. Local stores stay.
+            application, and what merging overwrote. Local stores stay.
             """
     )
 

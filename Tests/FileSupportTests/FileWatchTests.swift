@@ -3,7 +3,7 @@ import Foundation
 import Testing
 import ThreadSupport
 
-@Suite("A watch of files", .timeLimit(.minutes(5)))
+@Suite("A watch of files", .timeLimit(.minutes(60)))
 final class FileWatchTests {
     private let folder = FileManager.default.temporaryDirectory
         .resolvingSymlinksInPath().appending(path: "file-watch-\(UUID().uuidString)")

@@ -59,6 +59,10 @@ extension CommandTests {
             #expect(try await text(laptop).contains("note: 1 inserted"))
             let conflicts = try await fixture.run(["conflicts", laptop.store.path] + laptop.options)
             #expect(conflicts.output == "Merging has overwritten nothing.\n")
+            let conflicting = ["conflicts", laptop.store.path, "--json", "--document"]
+            #expect(try await fixture.run(conflicting + ["notes"] + laptop.options).json()["conflicts"] == .array([]))
+            try expectFailure(try await fixture.run(conflicting + ["other"] + laptop.options), 66, "storeNotFound")
+            try expectFailure(try await fixture.run(conflicting + ["."] + laptop.options), 64, "invalidIdentifier")
             let check = try await fixture.run(["check", desktop.store.path]).output
             #expect(!check.contains("grdb_storesync"), "\(check)")
         }

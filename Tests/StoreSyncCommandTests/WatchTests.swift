@@ -139,6 +139,7 @@ extension CommandTests {
                 child.signal(SIGTERM)
                 let result = await child.finish()
                 #expect(result.output.split(separator: "\n").dropLast().allSatisfy { !$0.contains("error") })
+                #expect(result.errorOutput.components(separatedBy: "[remoteUnavailable]").count <= 2, "\(result)")
             }
         }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A repair beside other operations of the device", .timeLimit(.minutes(60)))
+@Suite("A repair concurrent with other operations of the device", .timeLimit(.minutes(60)))
 struct RepairRaceTests {
     /// A device that has published one generation, of whose second push only the folder is left.
     private struct Scene {

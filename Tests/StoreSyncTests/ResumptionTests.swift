@@ -157,7 +157,7 @@ struct ResumptionTests {
         }
     }
 
-    @Test("A partial download that is the store, too, is never written to", arguments: [true, false])
+    @Test("A partial download that shares its file with the store is never written to", arguments: [true, false])
     func linked(isSealed: Bool) async throws {
         let scene = try await Scene(isSealed: isSealed)
         let arrival = try await scene.pullCutOff(after: 3 * Self.chunk)

@@ -114,7 +114,7 @@ enum ReplicaSchema {
 
 /// What a replica knows of itself.
 enum ReplicaFact: String {
-    /// This device, and the document, by which the replica of a store is found.
+    /// What the replica belongs to: this device, the document, and its origin, by which the store keeps the token.
     case client, document, origin
     /// The document's rules, as JSON; nothing if it has none.
     case rules

@@ -5,7 +5,9 @@ import GRDB
 extension SynchronizedStore {
     /// The replicas that this device has of a store.
     package struct Replicas {
-        /// One for each document to which the store belongs.
+        /// To how many documents the store belongs, or has belonged.
+        package let documentCount: Int
+        /// One for each document.
         package var found: [(url: URL, identity: Identity)] = []
         /// Replicas that can't be read, of any store.
         package var damaged: [URL] = []
@@ -24,21 +26,21 @@ extension SynchronizedStore {
         try StoreSchema.requireStore(at: store)
         do {
             let database = try DatabaseQueue(path: store.path, configuration: reading)
-            return try database.read { db in
-                let store = SQLConnection(db)
-                let tokens = try StoreToken.all(store)
-                var all = Replicas()
-                for url in replicas {
-                    do {
-                        let replica = try DatabaseQueue(path: url.path, configuration: reading)
-                        let identity = try replica.read { try Replica.identity(SQLConnection($0), ofStoreWith: tokens) }
-                        if let identity { all.found.append((url, identity)) }
-                    } catch let error as DatabaseError where error.resultCode.primaryResultCode != .SQLITE_BUSY {
-                        all.damaged.append(url)
-                    }
+            let tokens = try database.read { try StoreToken.all(SQLConnection($0)) }
+            var all = Replicas(documentCount: tokens.count)
+            for url in replicas {
+                do {
+                    // Writable, so that SQLite completes what a process that died had begun.
+                    let replica = try DatabaseQueue(path: url.path, configuration: configuration)
+                    let identity = try replica.read { try Replica.identity(SQLConnection($0), ofStoreWith: tokens) }
+                    if let identity { all.found.append((url, identity)) }
+                } catch let error as DatabaseError
+                    where [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR].contains(error.resultCode.primaryResultCode)
+                {
+                    all.damaged.append(url)
                 }
-                return all
             }
+            return all
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: store)
         }

@@ -85,10 +85,22 @@ extension SynchronizedStore {
     }
 
     private static func remove(_ replica: URL) throws {
-        for suffix in ["", "-journal", ".lock", ".copy"]
+        // SQLite would apply a journal to another database of its name.
+        for suffix in ["-journal", ".copy", ".lock", ""]
         where FileManager.default.fileExists(atPath: replica.path + suffix) {
             try FileManager.default.removeItem(atPath: replica.path + suffix)
         }
+    }
+
+    /// Removes a replica, and what a process that died has left of it.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter replica: The replica.
+    /// - Throws: `CocoaError`.
+    package static func removeReplica(at replica: URL) throws {
+        for pathExtension in ["building", "rebuilt"] { try remove(replica.appendingPathExtension(pathExtension)) }
+        try remove(replica)
     }
 
     private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws {

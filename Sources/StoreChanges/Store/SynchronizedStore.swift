@@ -26,9 +26,9 @@ package final class SynchronizedStore {
         /// What the store's schema doesn't say.
         package var rules: SyncRules
 
-        package init(document: String, origin: String = "", client: ClientID, rules: SyncRules = .none) {
+        package init(document: String, origin: String? = nil, client: ClientID, rules: SyncRules = .none) {
             self.document = document
-            self.origin = origin
+            self.origin = origin ?? document
             self.client = client
             self.rules = rules
         }
@@ -38,6 +38,8 @@ package final class SynchronizedStore {
     package struct Options: Sendable {
         /// The app's connection, through which the store is written; `nil` for a connection of its own.
         package var app: (any DatabaseWriter)?
+        /// Whether the replica must exist: a removal of its document may have removed it meanwhile.
+        package var requiresReplica: Bool
         /// Whether a store is taken that isn't the last synchronized one, because the user has said what counts.
         package var takesOtherStore: Bool
         /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
@@ -50,12 +52,14 @@ package final class SynchronizedStore {
 
         package init(
             app: (any DatabaseWriter)? = nil,
+            requiresReplica: Bool = false,
             takesOtherStore: Bool = false,
             largestReread: Int64 = 32 << 20,
             observer: StepObserver = .none,
             now: @escaping @Sendable () -> Date = { .now }
         ) {
             self.app = app
+            self.requiresReplica = requiresReplica
             self.takesOtherStore = takesOtherStore
             self.largestReread = largestReread
             self.observer = observer
@@ -91,7 +95,7 @@ package final class SynchronizedStore {
     /// How long a capture may have taken that keeps an app from writing: less than the shortest usual busy timeout.
     private static let longestWait = Duration.seconds(1)
 
-    /// Opens a store and its replica, which is created if there is none.
+    /// Opens a store and its replica, which is created if there is none, unless it must exist.
     ///
     /// Blocks.
     ///
@@ -137,6 +141,12 @@ package final class SynchronizedStore {
         self.lock = lock
         defer { lock.unlock() }
         let isNew = access(replicaURL.path, F_OK) != 0
+        if isNew, options.requiresReplica {
+            throw StoreChangesError(
+                .busy,
+                "\(identity.document) was removed on this device meanwhile. Synchronize again."
+            )
+        }
         do {
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.replicaConfiguration)
             replica = try replicaDatabase.write { db in

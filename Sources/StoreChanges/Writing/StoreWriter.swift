@@ -147,12 +147,7 @@ final class StoreWriter {
 
     /// Whether a trigger or a constraint may end the transaction, so that nothing can be tried.
     private func mayRollBack() throws -> Bool {
-        let statements = try store.all(
-            """
-            SELECT sql FROM sqlite_schema WHERE sql LIKE '%rollback%'
-            UNION ALL SELECT sql FROM sqlite_temp_schema WHERE sql LIKE '%rollback%'
-            """
-        )
+        let statements = try store.all("SELECT sql FROM sqlite_schema UNION ALL SELECT sql FROM sqlite_temp_schema")
         return statements.contains { SQLTokens($0.text(0) ?? "").tokens.contains { $0.isKeyword("ROLLBACK") } }
     }
 

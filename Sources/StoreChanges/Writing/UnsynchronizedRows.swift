@@ -48,11 +48,11 @@ struct UnsynchronizedRows {
         case .noAction, .restrict: break
         case .setNull:
             let assignments = columns.map { "\($0.quotedName) = NULL" }.joined(separator: ", ")
-            try store.execute("UPDATE \(table) SET \(assignments) WHERE \(condition)", values)
+            try store.execute("UPDATE OR ABORT \(table) SET \(assignments) WHERE \(condition)", values)
         case .setDefault:
             let assignments = try columns.map { "\($0.quotedName) = \(try defaultValue(of: $0, in: reference.table))" }
             try store.execute(
-                "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(condition)",
+                "UPDATE OR ABORT \(table) SET \(assignments.joined(separator: ", ")) WHERE \(condition)",
                 values
             )
         case .cascade:

@@ -38,7 +38,7 @@ public struct ApplicationAccess: Sendable {
     }
 
     var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
-    var key: ApplicationKey { ApplicationKey(remote: backend.identity, application: application.rawValue) }
+    var key: ApplicationKey { ApplicationKey(backend, application) }
     var unlocking: ApplicationUnlocking { ApplicationUnlocking(hierarchy, backend, state, delegate: delegate) }
     var missing: StoreSyncError { .applicationMissing(application, at: backend.identity) }
 

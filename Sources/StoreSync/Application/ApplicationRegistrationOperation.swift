@@ -55,7 +55,7 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     var key: ApplicationKey {
-        ApplicationKey(remote: hooks.backend.identity, application: request.application.rawValue)
+        ApplicationKey(hooks.backend, request.application)
     }
 
     var unlocking: ApplicationUnlocking {

@@ -42,7 +42,7 @@ struct ApplicationUnlocking: Sendable {
         delegate: @escaping ApplicationRegistrationOperation.Delegate
     ) {
         self.hierarchy = hierarchy
-        key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+        key = ApplicationKey(backend, hierarchy.application)
         self.state = state
         self.delegate = delegate
         replacement = backend.applicationReplacementHooks

@@ -47,7 +47,7 @@ public actor PasswordChangeOperation: Operation {
     /// Changes the password, and returns how many passwords there have been.
     public func main(_ context: OperationContext) async throws -> Int {
         try await translatingErrors {
-            let key = ApplicationKey(remote: hooks.backend.identity, application: hierarchy.application.rawValue)
+            let key = ApplicationKey(hooks.backend, hierarchy.application)
             let unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
             let files = try await EncryptionFiles.fetch(hooks, hierarchy)
             let exists = try await hooks.applicationDirectoryExists(hierarchy)

@@ -95,7 +95,7 @@ extension ApplicationRegistration {
     /// The key of this device's memory of a document.
     func key(_ backend: any RemoteBackend, _ document: RemoteIdentifier) -> DocumentKey {
         DocumentKey(
-            application: ApplicationKey(remote: backend.identity, application: application.rawValue),
+            application: ApplicationKey(backend, application),
             document: document.rawValue
         )
     }

@@ -61,11 +61,11 @@ private final class DownloadFile: Sendable {
 
     func write(_ chunk: [UInt8]) throws {
         do throws(Errno) { try file.write(chunk) } catch { throw Self.failure(path, error) }
+        guard file.isAt(path) else { throw StoreSyncError.downloadRemoved(path) }
     }
 
     func finish() throws {
         do throws(Errno) { try file.synchronize() } catch { throw Self.failure(path, error) }
-        guard file.isAt(path) else { throw StoreSyncError.downloadRemoved(path) }
     }
 
     private static func failure(_ path: String, _ error: Errno) -> StoreSyncError {

@@ -47,7 +47,7 @@ public actor KeychainSynchronizationOperation: Operation {
     private var hierarchy: ApplicationHierarchy { application.hierarchy }
 
     private var key: ApplicationKey {
-        ApplicationKey(remote: hooks.backend.identity, application: application.application.rawValue)
+        ApplicationKey(hooks.backend, application.application)
     }
 
     /// Synchronizes the keychain in three rounds of requests, however many clients there are.

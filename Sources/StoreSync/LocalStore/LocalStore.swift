@@ -67,7 +67,7 @@ struct LocalStore: Sendable {
         )
     }
 
-    /// Where a copy of a store is kept: a long name is shortened, so that its end and that of a journal fit.
+    /// Where a copy of a store is kept: a long name is shortened, so that the suffix and SQLite's `-journal` fit.
     static func url(besides store: URL, _ end: String) -> URL {
         var name = store.lastPathComponent
         while name.utf8.count + end.utf8.count > maximumNameBytes { name.removeLast() }

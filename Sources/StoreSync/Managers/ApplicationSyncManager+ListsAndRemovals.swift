@@ -61,7 +61,8 @@ extension ApplicationSyncManager {
     /// _ = try await manager.removeDocument(document).value
     /// ```
     ///
-    /// Other devices that knew the document are told by ``StoreSyncError/Code/documentDeleted``. Local stores stay.
+    /// Other devices that knew the document are told by ``StoreSyncError/Code/documentDeleted``. This device forgets what
+    /// merging overwrote in it. Local stores stay.
     ///
     /// - Parameters:
     ///   - document: The document.
@@ -86,7 +87,8 @@ extension ApplicationSyncManager {
     /// _ = try await manager.removeApplication().value
     /// ```
     ///
-    /// This device forgets the application, its keys and the items of its keychain. Local stores stay.
+    /// This device forgets the application, its keys, the items of its keychain, and what merging overwrote. Local stores
+    /// stay.
     ///
     /// - Parameters:
     ///   - dependencies: The operations that must end first.

@@ -170,7 +170,7 @@ public struct ApplicationSyncManager: Sendable {
     }
 
     var key: ApplicationKey {
-        ApplicationKey(remote: backend.identity, application: application.rawValue)
+        ApplicationKey(backend, application)
     }
 
     var decision: ApplicationRegistrationOperation.Delegate {

@@ -64,7 +64,7 @@ actor PasscodeExaminationOperation: Operation {
     }
 
     private var key: ApplicationKey {
-        ApplicationKey(remote: hooks.backend.identity, application: hierarchy.application.rawValue)
+        ApplicationKey(hooks.backend, hierarchy.application)
     }
 
     private var unlocking: ApplicationUnlocking {

@@ -79,7 +79,7 @@ public actor PasscodeSetup {
         self.backend = backend
         self.state = state
         self.supervisor = supervisor
-        key = ApplicationKey(remote: backend.identity, application: request.application.rawValue)
+        key = ApplicationKey(backend, request.application)
         state.deregistrations.add(observer, for: key) { [weak self] error in await self?.deregistered(error) }
     }
 

@@ -13,8 +13,8 @@ import ThreadSupport
 /// let removal = try await supervisor.add(ApplicationRemovalOperation(access)).value
 /// ```
 ///
-/// Afterwards this device has neither the application's keys nor the items of its keychain. Local stores stay as they
-/// are.
+/// Afterwards this device has neither the application's keys nor the items of its keychain, nor what merging overwrote.
+/// Local stores stay as they are.
 public actor ApplicationRemovalOperation: Operation {
     private let access: ApplicationAccess
     private let registration: any ApplicationRegistrationHooks

@@ -12,7 +12,7 @@ public import RemoteStorage
 /// let removal = try await supervisor.add(DocumentRemovalOperation(of: document, access)).value
 /// ```
 ///
-/// Local stores stay as they are.
+/// This device forgets what merging overwrote in the document. Local stores stay as they are.
 public actor DocumentRemovalOperation: Operation {
     private let document: RemoteIdentifier
     private let access: ApplicationAccess

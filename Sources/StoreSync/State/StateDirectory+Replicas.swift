@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import StoreChanges
 
 /// This device's replicas of the stores that it synchronizes: one for each origin of a document.
 extension StateDirectory {
@@ -50,15 +51,12 @@ extension StateDirectory {
     }
 
     /// Removes replicas that no synchronization needs any more: they hold all rows, and what merging overwrote.
-    ///
-    /// Their locks stay, since a synchronization may still wait for one.
     func remove(_ replicas: [URL]) throws {
-        for path in replicas.flatMap({ replica in ["", "-journal", ".copy"].map { replica.path + $0 } })
-        where FileManager.default.fileExists(atPath: path) {
+        for replica in replicas {
             do {
-                try FileManager.default.removeItem(atPath: path)
+                try SynchronizedStore.removeReplica(at: replica)
             } catch {
-                throw StoreSyncError(writing: URL(filePath: path), error)
+                throw StoreSyncError(writing: replica, error)
             }
         }
     }

@@ -10,6 +10,12 @@ public struct ApplicationKey: Hashable, Sendable, Codable {
     var application: String
 }
 
+extension ApplicationKey {
+    init(_ backend: any RemoteBackend, _ application: RemoteIdentifier) {
+        self.init(remote: backend.identity, application: application.rawValue)
+    }
+}
+
 /// The key of a document in this device's memory.
 struct DocumentKey: Hashable, Sendable, Codable {
     var application: ApplicationKey

@@ -37,7 +37,7 @@ public actor StatusOperation: Operation {
     /// Lists everything in four rounds of requests, however many documents there are.
     public func main(_ context: OperationContext) async throws -> ApplicationStatus {
         try await translatingErrors {
-            let key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+            let key = ApplicationKey(backend, hierarchy.application)
             let own = try await context.blocking { [state] in try state.peekClientIdentifier(for: key) }
             async let exists = applicationHooks.applicationDirectoryExists(hierarchy)
             async let encryption = EncryptionFiles.fetch(applicationHooks, hierarchy)
@@ -223,7 +223,7 @@ public actor StatusOperation: Operation {
     }
 
     private nonisolated func documentKey(_ document: RemoteIdentifier) -> DocumentKey {
-        let application = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+        let application = ApplicationKey(backend, hierarchy.application)
         return DocumentKey(application: application, document: document.rawValue)
     }
 

@@ -35,7 +35,7 @@ extension StateDirectory {
             do {
                 if let app { try StoreConnection.check(app) }
                 let replica = try replica(ofStoreAt: url, of: document)
-                let options = SynchronizedStore.Options(app: app, now: now)
+                let options = SynchronizedStore.Options(app: app, requiresReplica: true, now: now)
                 return try body(
                     SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity, options: options)
                 )
@@ -58,6 +58,11 @@ extension StateDirectory {
             }
         }
         guard let replica = found.first else { throw document.notFound(store, damaged: replicas.damaged) }
+        if case .of = document { return replica }
+        // A damaged one may be meant.
+        guard replicas.damaged.isEmpty || replicas.found.count == replicas.documentCount else {
+            throw document.notFound(store, damaged: replicas.damaged)
+        }
         guard found.count == 1 else { throw document.isAmbiguous(store, found.map(\.identity.document)) }
         return replica
     }
@@ -91,8 +96,8 @@ extension SynchronizedDocument {
             return StoreSyncError(
                 .documentNotFound,
                 """
-                \(store.path) belongs to \(names[0]) at several remotes or of several applications. Its app can tell them \
-                apart; storesync needs different documents, or a state directory for each.
+                \(store.path) belongs to documents named \(names[0]) at several remotes or of several applications. Only its app \
+                can tell them apart, by DocumentSyncManager.
                 """
             )
         }

@@ -140,6 +140,7 @@ extension SynchronizationOperation {
             ),
             options: SynchronizedStore.Options(
                 app: request.app,
+                requiresReplica: true,
                 takesOtherStore: request.takes != nil,
                 observer: state.steps,
                 now: state.now
@@ -156,8 +157,10 @@ extension SynchronizationOperation {
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
         let beginning = try await beginning(origin, context)
-        let former = try await context.blocking { [state, key] in
-            try state.replicas(of: key.application, document: key.document).filter { $0 != replica.url }
+        // Of this name, other documents were removed. Their origins are forgotten next.
+        try await context.blocking { [state, key] in
+            let former = try state.replicas(of: key.application, document: key.document).filter { $0 != replica.url }
+            try state.remove(former)
         }
         // If this device had a replica, what that had read must be read again.
         var memory = try await memory(since: origin, context)
@@ -167,8 +170,6 @@ extension SynchronizationOperation {
             do {
                 try state.makeReplicaDirectory()
                 try SynchronizedStore.createReplica(at: replica.url, from: beginning, replica.identity)
-                // Of documents of this name that were removed.
-                try state.remove(former)
             } catch let error as StoreChangesError {
                 throw StoreSyncError(error)
             }

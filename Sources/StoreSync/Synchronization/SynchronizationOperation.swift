@@ -67,12 +67,7 @@ public actor SynchronizationOperation: Operation {
     public func main(_ context: OperationContext) async throws -> Synchronization {
         try await translatingErrors {
             try request.checkApp()
-            guard try await backend.capabilities().contains(.exclusiveCreate) else {
-                throw StoreSyncError(
-                    .unsupportedStorage,
-                    "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
-                )
-            }
+            try await backend.capabilities().requireExclusiveCreate(at: backend.identity)
             let lock = try await context.blocking { [state, key] in
                 try state.lock(.synchronization(key), .exclusive, by: context.name)
             }

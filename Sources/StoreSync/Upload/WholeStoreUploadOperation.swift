@@ -49,12 +49,7 @@ public actor WholeStoreUploadOperation: Operation {
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
             (capabilities, broken) = (try await backend.capabilities(), [])
-            guard capabilities.contains(.exclusiveCreate) else {
-                throw StoreSyncError(
-                    .unsupportedStorage,
-                    "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
-                )
-            }
+            try capabilities.requireExclusiveCreate(at: backend.identity)
             let store = try await context.blocking { [request, seal, state] in
                 try LocalStore(request.url, pages: seal.pageHash, steps: state.steps, now: state.now)
             }

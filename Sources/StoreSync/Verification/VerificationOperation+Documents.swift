@@ -40,9 +40,8 @@ extension VerificationOperation {
         try await checkStructure(document, info, own, context)
         let identity = try await identity(of: document, info, context)
         // Before the listing: a push of this device may end meanwhile.
-        let memory = try await context.blocking { [state, key] in
-            let key = DocumentKey(application: key, document: document.document.rawValue)
-            return try identity.map { try state.rollbackMemory(for: key, $0.integrityKey) }
+        let memory = try await context.blocking { [state, key = key(of: document)] in
+            try identity.map { try state.rollbackMemory(for: key, $0.integrityKey) }
         }
         let published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
         if let identity, let memory {
@@ -73,7 +72,7 @@ extension VerificationOperation {
         _ context: OperationContext
     ) async throws -> Bool {
         guard let integrityKey = info.integrityKey else { return false }
-        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let key = key(of: document)
         return try await context.blocking { [state, seal] in
             try state.isStranger(info, integrityKey, isEncrypted: seal.isEncrypted, for: key)
         }
@@ -81,7 +80,7 @@ extension VerificationOperation {
 
     /// Returns whether a document that this device knows is missing without an authentic note on its deletion.
     private func wasLost(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
-        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let key = key(of: document)
         guard let known = try await context.blocking({ [state] in try state.integrityKey(for: key) }) else {
             return false
         }
@@ -96,7 +95,7 @@ extension VerificationOperation {
         _ info: DocumentInfo?,
         _ context: OperationContext
     ) async throws -> DocumentIdentity? {
-        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let key = key(of: document)
         let remembered = try await context.blocking { [state] in try state.integrityKey(for: key) }
         let integrityKey = info?.integrityKey ?? remembered ?? (seal.isEncrypted ? nil : "")
         return integrityKey.map { DocumentIdentity(document: document.document, integrityKey: $0) }
@@ -114,7 +113,7 @@ extension VerificationOperation {
         let keyFile = try document.integrityKey(integrityKey)
         if try await hooks.fetchItem(at: keyFile) == nil { missing.insert(keyFile) }
         guard !missing.isEmpty else { return }
-        let documentKey = DocumentKey(application: key, document: document.document.rawValue)
+        let documentKey = key(of: document)
         let isKnown = try await context.blocking { [state] in try state.integrityKey(for: documentKey) != nil }
         // A device that died while creating the document remembers no key yet, but the info names that device.
         guard repairs, isKnown || info.originalDevice == own?.rawValue else {
@@ -149,8 +148,7 @@ extension VerificationOperation {
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
             try await checkUpload(name, &deltas)
         }
-        try await context.blocking { [state, key, damaged, assembler] in
-            let key = DocumentKey(application: key, document: assembler.identity.document.rawValue)
+        try await context.blocking { [state, damaged, key = key(of: assembler.hierarchy)] in
             // Only for documents that this device is registered with: verifying registers nothing.
             if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
         }
@@ -292,7 +290,7 @@ extension VerificationOperation {
         _ own: RemoteIdentifier?,
         _ context: OperationContext
     ) async throws {
-        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let key = key(of: document)
         let ours = try await context.blocking { [state] in Set(try state.uploads(for: key).map(\.name)) }
         for folder in published.folders where !published.published.contains(folder) {
             for file in WholeStoreFile.allCases { known.insert(file.path(in: document.upload(folder))) }
@@ -321,21 +319,26 @@ extension VerificationOperation {
         if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document, context) }
     }
 
-    /// Repairs something while no push of this device is in progress.
+    /// Repairs something while no push of this device is in progress; a warning says if one is.
     ///
     /// - Parameters:
     ///   - document: The document.
     ///   - context: The operation's context.
     ///   - body: Gets what is published now: a push may have ended since the verification began.
-    /// - Throws: ``StoreSyncError`` with `busy`, and what `body` throws.
+    /// - Throws: ``StoreSyncError``, and what `body` throws.
     private func withoutPush(
         of document: DocumentHierarchy,
         _ context: OperationContext,
         _ body: (PublishedStores) async throws -> Void
     ) async throws {
-        let lock = try await context.blocking { [state, key] in
-            let key = DocumentKey(application: key, document: document.document.rawValue)
-            return try state.lock(.document(key), .exclusive, by: context.name)
+        let lock: FileLock
+        do {
+            lock = try await context.blocking { [state, key = key(of: document)] in
+                try state.lock(.document(key), .exclusive, by: context.name)
+            }
+        } catch let error as StoreSyncError where error.code == .busy {
+            report.warnings.append("\(document.root) isn't repaired while this device pushes it: repair again later.")
+            return
         }
         defer { lock.release() }
         try await body(PublishedStores.list(backend.wholeStoreUploadHooks, document))

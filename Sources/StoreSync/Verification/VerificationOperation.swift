@@ -46,8 +46,10 @@ public actor VerificationOperation: Operation {
         self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
-    var key: ApplicationKey {
-        ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+    var key: ApplicationKey { ApplicationKey(backend, hierarchy.application) }
+
+    func key(of document: DocumentHierarchy) -> DocumentKey {
+        DocumentKey(application: key, document: document.document.rawValue)
     }
 
     /// Verifies the application.

@@ -2,7 +2,7 @@ import Foundation
 import StoreChanges
 import Testing
 
-@Suite("Preparing a schema", .timeLimit(.minutes(10)))
+@Suite("Preparing a schema", .timeLimit(.minutes(60)))
 struct PreparingYourSchemaTests {
     /// A change of the article's table.
     struct SchemaChange: CustomTestStringConvertible {

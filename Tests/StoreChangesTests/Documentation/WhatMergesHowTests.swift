@@ -3,7 +3,7 @@ import GRDB
 import StoreChanges
 import Testing
 
-@Suite("What merges how", .timeLimit(.minutes(10)))
+@Suite("What merges how", .timeLimit(.minutes(60)))
 struct WhatMergesHowTests {
     private static let article = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()

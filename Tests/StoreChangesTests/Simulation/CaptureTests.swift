@@ -333,7 +333,9 @@ struct CaptureTests {
                 note INTEGER REFERENCES note ON DELETE SET NULL,
                 title TEXT DEFAULT 'bread' REFERENCES note (title) ON DELETE SET DEFAULT
             );
-            CREATE TABLE grdb_mark (note INTEGER NOT NULL REFERENCES note ON DELETE SET NULL);
+            CREATE TABLE grdb_mark (
+                note INTEGER NOT NULL ON CONFLICT ROLLBACK REFERENCES note ON DELETE SET NULL
+            );
             CREATE TABLE grdb_link (note INTEGER REFERENCES note);
             """
         // SQLite accepts foreign keys that lead to no column.

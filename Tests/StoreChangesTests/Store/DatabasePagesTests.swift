@@ -3,7 +3,7 @@ import Foundation
 import GRDB
 import Testing
 
-@Suite("Reading a database as a file", .timeLimit(.minutes(10)))
+@Suite("Reading a database as a file", .timeLimit(.minutes(60)))
 final class DatabasePagesTests {
     private let folder = FileManager.default.temporaryDirectory.appending(
         path: "\(UUID())",

@@ -29,7 +29,7 @@ extension NotesSync {
 }
 // DOC: end
 
-@Suite("Five steps in thirty lines", .timeLimit(.minutes(10)))
+@Suite("Five steps in thirty lines", .timeLimit(.minutes(60)))
 struct FiveStepsTests {
     /// A laptop that has published two notes, one of them without a title, and a desktop.
     @MainActor private static func devices(_ fixture: Fixture) async throws -> (laptop: NotesSync, desktop: NotesSync) {

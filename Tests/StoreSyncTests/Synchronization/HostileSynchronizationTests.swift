@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Synchronizing records on a storage that exchanges, withholds and puts back files", .timeLimit(.minutes(10)))
+@Suite("Synchronizing records on a storage that exchanges, withholds and puts back files", .timeLimit(.minutes(60)))
 struct HostileSynchronizationTests {
     private func titles(_ device: Device) throws -> Set<String> { try Set(device.query("SELECT title FROM note")) }
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Files that a storage shows late, and replicas that were lost", .timeLimit(.minutes(10)))
+@Suite("Files that a storage shows late, and replicas that were lost", .timeLimit(.minutes(60)))
 struct LateFilesTests {
     /// Devices that have synchronized a table of notes.
     private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {

@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Building a device's replica again, and previews", .timeLimit(.minutes(10)))
+@Suite("Building a device's replica again, and previews", .timeLimit(.minutes(60)))
 struct RebuildingTests {
     /// Two devices; the second has other numbers than the first, and an edit that it captured and didn't publish.
     private func devices(_ fixture: Fixture) async throws -> (Device, Device) {

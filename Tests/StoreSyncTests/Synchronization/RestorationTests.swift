@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Devices that were restored from a backup, or go on as other clients", .timeLimit(.minutes(10)))
+@Suite("Devices that were restored from a backup, or go on as other clients", .timeLimit(.minutes(60)))
 struct RestorationTests {
     /// What is restored from a backup besides the store, and whether edits are captured before it synchronizes.
     enum Restoration: CaseIterable {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A store that belongs to several documents", .timeLimit(.minutes(10)))
+@Suite("A store that belongs to several documents", .timeLimit(.minutes(60)))
 struct SeveralDocumentsTests {
     /// A device with a store that it synchronizes with one document after the other; and another device that has both.
     private func devices(_ fixture: Fixture, with other: RemoteIdentifier) async throws -> (Device, Device) {
@@ -109,6 +109,35 @@ struct SeveralDocumentsTests {
         var request = SynchronizationRequest(url: device.store)
         change(&request)
         return request
+    }
+
+    @Test("With a damaged replica, a conflict is restored only in the document that is named")
+    func damagedReplicaOfSeveral() async throws {
+        let fixture = try Fixture()
+        let (_, b) = try await devices(fixture, with: RemoteIdentifier("other"))
+        let replica = try #require(try b.state.replicas(of: b.key, document: b.document.rawValue).first)
+        try Data("damaged".utf8).write(to: replica)
+        let any = ConflictLog(ofStoreAt: b.store, state: b.state)
+        #expect(await code { try await any.entries() } == .corrupt)
+        let delegate = await AppDelegate()
+        let other = b.manager(delegate).document(try RemoteIdentifier("other"))
+        #expect(try await other.conflicts(ofStoreAt: b.store).entries().isEmpty)
+    }
+
+    @Test(
+        "A device that is set up with another application has no replica of the former one",
+        arguments: [true, false]
+    )
+    func otherApplication(isCreatedByOther: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        _ = try await b.removeApplication().value
+        if isCreatedByOther { _ = try await fixture.device("c").register().value }
+        #expect(a.state.replicas().count == 1)
+        _ = try await a.supervisor.add(a.registration(registersAgain: true)).value
+        #expect(a.state.replicas().isEmpty)
     }
 
     @Test("A removed document or application leaves no replica, and a document that is created again has one")

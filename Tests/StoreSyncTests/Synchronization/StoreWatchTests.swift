@@ -109,7 +109,7 @@ private final class WatchScene: Sendable {
     var events: [String] { state.withLock(\.events) }
 }
 
-@Suite("Watching a store", .timeLimit(.minutes(10)))
+@Suite("Watching a store", .timeLimit(.minutes(60)))
 struct StoreWatchTests {
     private static let seeds: Range<UInt64> = 0..<20
 
@@ -173,7 +173,7 @@ struct StoreWatchTests {
     }
 
     @Test(
-        "A watch goes on if what the device has seen is missing or older: it may still be arriving, or be mounted later",
+        "A watch retries when what the device has seen is missing or older: it may still be arriving, or be mounted later",
         arguments: [
             StoreSyncError.Code.applicationMissing, .documentMissing, .identityTwice, .noUploadedStore, .rolledBack,
         ]

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Synchronizing records on a storage that plants, loses and hides files", .timeLimit(.minutes(10)))
+@Suite("Synchronizing records on a storage that plants, loses and hides files", .timeLimit(.minutes(60)))
 struct SynchronizationAttackTests {
     /// Two devices that have synchronized, and the titles of their notes.
     private func devices(_ fixture: Fixture) async throws -> (Device, Device) {

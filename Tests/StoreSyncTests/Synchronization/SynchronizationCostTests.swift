@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("What synchronizing records costs", .timeLimit(.minutes(10)))
+@Suite("What synchronizing records costs", .timeLimit(.minutes(60)))
 struct SynchronizationCostTests {
     /// The requests of an operation, and how many of them waited for each other.
     private struct Cost: Equatable, CustomStringConvertible {

@@ -8,7 +8,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Synchronizing records", .timeLimit(.minutes(10)))
+@Suite("Synchronizing records", .timeLimit(.minutes(60)))
 struct SynchronizationTests {
     @Test("Edits of two devices at once are merged, sealed and unsealed", arguments: [nil, "correct horse"])
     func merging(password: String?) async throws {

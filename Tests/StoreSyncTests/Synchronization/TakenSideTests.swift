@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Stores that don't belong to their document", .timeLimit(.minutes(10)))
+@Suite("Stores that don't belong to their document", .timeLimit(.minutes(60)))
 struct TakenSideTests {
     private static let schema = """
         CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT, parent INTEGER REFERENCES folder);

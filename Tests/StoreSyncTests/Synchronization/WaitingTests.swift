@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Waiting for edits that the storage has lost", .timeLimit(.minutes(10)))
+@Suite("Waiting for edits that the storage has lost", .timeLimit(.minutes(60)))
 struct WaitingTests {
     private static let hour: TimeInterval = 60 * 60
 
