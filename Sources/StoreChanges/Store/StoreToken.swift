@@ -15,7 +15,9 @@ struct StoreToken: Hashable, Sendable {
         return StoreToken(bytes: (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
     }
 
-    /// The table has a prefix that GRDB ignores when it compares schemas. A document is identified by its origin there.
+    /// The table, in which a document is identified by its origin.
+    ///
+    /// Its name has a prefix that GRDB ignores when it compares schemas.
     static let table = "grdb_storesync"
 
     /// Reads the store's token for the document with an origin; `nil` if it has none.
