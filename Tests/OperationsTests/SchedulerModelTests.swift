@@ -23,7 +23,7 @@ struct SchedulerModelTests {
 
     @Test("D2, D5: random programs follow the rules at every event, and all of them drain")
     func programs() {
-        let seeds = TestDepth.seeds(quick: 2_000, ci: 10_000, deep: 1_000_000)
+        let seeds = TestDepth.seeds(quick: 2_000, ci: 5_000, deep: 1_000_000)
         let (events, grants) = explore(seeds, SchedulerProgram.Shape())
         // A search with few events and grants would prove little.
         #expect(events > seeds.count * 15 && grants > seeds.count * 3)

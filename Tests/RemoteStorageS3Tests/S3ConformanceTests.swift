@@ -25,7 +25,7 @@ extension S3Tests {
 
         /// Runs a check with fewer rounds than in memory, because each needs many requests.
         private func run(_ check: BackendCheck, on kind: S3ServerKind, listedFiles: Int) async throws {
-            let rounds = TestDepth.choose(quick: 1, ci: 4, deep: 100)
+            let rounds = TestDepth.choose(quick: 1, ci: 2, deep: 100)
             let effort = BackendCheck.Effort(rounds: rounds, racers: 8, listedFiles: listedFiles)
             try await check.run(on: S3Server.shared(kind).backend(), effort: effort)
         }

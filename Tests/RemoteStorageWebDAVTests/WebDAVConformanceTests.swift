@@ -12,7 +12,7 @@ extension WebDAVTests {
     struct ConformanceTests {
         /// Fewer rounds than in memory, because each needs many requests.
         private static let effort = BackendCheck.Effort(
-            rounds: TestDepth.choose(quick: 1, ci: 4, deep: 100),
+            rounds: TestDepth.choose(quick: 1, ci: 2, deep: 100),
             racers: 8,
             listedFiles: 100
         )

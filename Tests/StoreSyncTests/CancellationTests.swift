@@ -150,7 +150,7 @@ struct CancellationTests {
     )
     func everyStep(scenario: Scenario) async throws {
         let stride = TestDepth.choose(quick: 17, ci: 3, deep: 1)
-        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 20) {
+        for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 20) {
             var step = 0
             // Until the operation ends before the moment comes.
             while try await run(scenario, .step(step), seed: seed) { step += stride }

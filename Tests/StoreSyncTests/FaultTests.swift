@@ -49,7 +49,7 @@ struct FaultTests {
     )
     func histories(server: SimulatedServer) async throws {
         guard !Self.refuses(server) else { return }
-        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 1_200) {
+        for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 1_200) {
             try await Simulation.run(seed: seed) { simulation in
                 try await FaultHistory(server, seed, simulation).run()
             }

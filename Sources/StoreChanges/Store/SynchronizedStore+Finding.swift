@@ -30,10 +30,7 @@ extension SynchronizedStore {
             var all = Replicas(documentCount: tokens.count)
             for url in replicas {
                 do {
-                    // Writable, so that SQLite completes what a process that died had begun.
-                    let replica = try DatabaseQueue(path: url.path, configuration: configuration)
-                    let identity = try replica.read { try Replica.identity(SQLConnection($0), ofStoreWith: tokens) }
-                    if let identity { all.found.append((url, identity)) }
+                    if let identity = try identity(ofReplicaAt: url, tokens) { all.found.append((url, identity)) }
                 } catch let error as DatabaseError
                     where [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR].contains(error.resultCode.primaryResultCode)
                 {
@@ -43,6 +40,20 @@ extension SynchronizedStore {
             return all
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: store)
+        }
+    }
+
+    /// What a replica belongs to, if it's the replica of a store with these tokens; else `nil`.
+    private static func identity(ofReplicaAt url: URL, _ tokens: [StoreToken]) throws -> Identity? {
+        func identity(_ configuration: Configuration) throws -> Identity? {
+            let replica = try DatabaseQueue(path: url.path, configuration: configuration)
+            return try replica.read { try Replica.identity(SQLConnection($0), ofStoreWith: tokens) }
+        }
+        do {
+            return try identity(reading)
+        } catch let error as DatabaseError where error.resultCode.primaryResultCode == .SQLITE_READONLY {
+            // A process died while it wrote the replica, and SQLite first has to roll that back.
+            return try identity(configuration)
         }
     }
 

@@ -80,7 +80,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         try await scene.remove(subject, by: whole)
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 3, deep: 1)) {
+        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 4, deep: 1)) {
             let comment = "\(server), \(subject), a push before request \(number)"
             let place = try await scene.restore()
             let (a, connection) = try scene.device("a", at: place)
@@ -104,7 +104,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         _ = try await whole.push().value
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 3, deep: 1)) {
+        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 5, ci: 4, deep: 1)) {
             let comment = "\(server), \(subject), a removal before request \(number) of a push"
             let place = try await scene.restore()
             let (b, connection) = try scene.device("b", at: place)
@@ -123,7 +123,7 @@ struct RemovalRaceTests {
     )
     func concurrently(server: SimulatedServer, subject: RemovedSubject) async throws {
         let scene = try await RemovalScene(server, isSealed: true)
-        for seed in TestDepth.seeds(quick: 2, ci: 10, deep: 400) {
+        for seed in TestDepth.seeds(quick: 2, ci: 6, deep: 400) {
             try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(server), \(subject), seed \(seed)"
                 let place = try await scene.restore()
@@ -148,7 +148,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         try await scene.remove(.document, by: whole)
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 5, ci: 3, deep: 1)) {
+        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 5, ci: 4, deep: 1)) {
             let comment = "\(server), recreated before request \(number)"
             let place = try await scene.restore()
             let (a, connection) = try scene.device("a", at: place)
@@ -187,7 +187,7 @@ struct RemovalRaceTests {
     @Test("H22: two devices that remove a document in any order of their requests both succeed", arguments: servers)
     func twoRemovers(server: SimulatedServer) async throws {
         let scene = try await RemovalScene(server, isSealed: true)
-        for seed in TestDepth.seeds(quick: 3, ci: 20, deep: 400) {
+        for seed in TestDepth.seeds(quick: 3, ci: 10, deep: 400) {
             try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(server), seed \(seed)"
                 let place = try await scene.restore()

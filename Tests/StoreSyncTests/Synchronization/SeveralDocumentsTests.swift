@@ -111,6 +111,23 @@ struct SeveralDocumentsTests {
         return request
     }
 
+    @Test("A replica whose writer died in a transaction isn't damaged")
+    func hotJournal() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        _ = try await a.synchronize().value
+        let replica = try #require(a.state.replicas().first)
+        let program = try SQLProgram(opening: replica)
+        // With such a small cache, the changed pages are written to the file before the commit.
+        try program.sql("PRAGMA cache_size = 2")
+        try program.sql("BEGIN")
+        try program.sql("CREATE TABLE filler AS SELECT hex(zeroblob(2000)) FROM sqlite_schema, sqlite_schema AS other")
+        program.kill()
+        #expect(FileManager.default.fileExists(atPath: replica.path + "-journal"))
+        #expect(try await ConflictLog(ofStoreAt: a.store, state: a.state).entries().isEmpty)
+    }
+
     @Test("With a damaged replica, a conflict is restored only in the document that is named")
     func damagedReplicaOfSeveral() async throws {
         let fixture = try Fixture()
