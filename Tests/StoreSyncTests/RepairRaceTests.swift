@@ -7,11 +7,14 @@ import Testing
 
 @Suite("A repair concurrent with other operations of the device", .timeLimit(.minutes(60)))
 struct RepairRaceTests {
-    /// A device that has published one generation, of whose second push only the folder is left.
+    /// A push of a device's second generation, which stops before it publishes the manifest.
     private struct Scene {
         let fixture: Fixture
+        /// The same device, for another operation, and its connection.
         let device: Device
         let connection: DyingBackend
+        private let push: Task<WholeStoreUpload, any Error>
+        private let goingOn: AsyncStream<Void>.Continuation
 
         init(password: String?) async throws {
             fixture = try Fixture(password: password)
@@ -20,9 +23,23 @@ struct RepairRaceTests {
             try device.write("one")
             _ = try await device.push().value
             try device.write("two")
-            let dying = DyingBackend(fixture.remote)
-            await dying.refuse { $0.hasPrefix("write of ") && $0.contains("/manifest-") }
-            #expect(await code { try await fixture.device("a", backend: dying).push().value } == .remoteUnavailable)
+            let line = DyingBackend(fixture.remote)
+            let (stopped, stopping) = AsyncStream.makeStream(of: Void.self)
+            let (goesOn, goingOn) = AsyncStream.makeStream(of: Void.self)
+            await line.meet(at: { $0.hasPrefix("write of ") && $0.contains("/manifest-") }) {
+                stopping.finish()
+                for await _ in goesOn {}
+            }
+            let pushing = try fixture.device("a", backend: line)
+            push = Task { try await pushing.push().value }
+            self.goingOn = goingOn
+            for await _ in stopped {}
+        }
+
+        /// Lets the push publish, and returns when it has ended.
+        func finishPush() async throws {
+            goingOn.finish()
+            _ = try await push.value
         }
     }
 
@@ -34,17 +51,15 @@ struct RepairRaceTests {
         var number = 0
         while true {
             let scene = try await Scene(password: password)
-            let pushing = try scene.fixture.device("a")
-            await scene.connection.meet(atRequest: number) { _ = try? await pushing.push().value }
+            await scene.connection.meet(atRequest: number) { try? await scene.finishPush() }
             let report = try await scene.device.verify(repairs: true).value
             #expect(report.problems.isEmpty, "before request \(number)")
             let count = await scene.connection.requests.count
-            // A push while the repair removes what is left over is refused, and tried again.
-            _ = try await pushing.push().value
+            try await scene.finishPush()
             let other = try scene.fixture.device("b")
             #expect(try await other.pull().value.warnings == [], "before request \(number)")
             #expect(try other.notes() == ["one", "two"], "before request \(number)")
-            let later = try await pushing.verify().value
+            let later = try await scene.device.verify().value
             #expect(later.problems.isEmpty && later.warnings.isEmpty, "before request \(number): \(later)")
             number += 1
             guard number < count else { return }

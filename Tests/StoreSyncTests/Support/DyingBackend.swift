@@ -18,8 +18,7 @@ actor DyingBackend: RemoteBackend {
     private var death: Death?
     private(set) var requests: [(name: String, isChange: Bool)] = []
     private(set) var isDead = false
-    private var isRefused: @Sendable (String) -> Bool = { _ in false }
-    private var meeting: (request: Int, body: @Sendable () async -> Void)?
+    private var meeting: (isAt: @Sendable (Int, String) -> Bool, body: @Sendable () async -> Void)?
 
     nonisolated var identity: String { base.identity }
 
@@ -34,11 +33,13 @@ actor DyingBackend: RemoteBackend {
     /// Starts counting requests, and runs `body` before one of them, as if another device were faster.
     func meet(atRequest number: Int, _ body: @escaping @Sendable () async -> Void) {
         requests = []
-        meeting = (number, body)
+        meeting = ({ request, _ in request == number }, body)
     }
 
-    /// Dies before the first request with such a name.
-    func refuse(_ isRefused: @escaping @Sendable (String) -> Bool) { self.isRefused = isRefused }
+    /// Runs `body` before the first request with such a name.
+    func meet(at isMeeting: @escaping @Sendable (String) -> Bool, _ body: @escaping @Sendable () async -> Void) {
+        meeting = ({ _, name in isMeeting(name) }, body)
+    }
 
     private func observing<Result: Sendable>(
         _ name: String,
@@ -48,8 +49,8 @@ actor DyingBackend: RemoteBackend {
         let number = requests.count
         requests.append((name, isChange))
         // The other device goes on if this device cancels its request.
-        if meeting?.request == number, let (_, body) = meeting.take() { await Task { await body() }.value }
-        if death == Death(request: number, isAfter: false) || isRefused(name) { isDead = true }
+        if meeting?.isAt(number, name) == true, let (_, body) = meeting.take() { await Task { await body() }.value }
+        if death == Death(request: number, isAfter: false) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }
         let result: Swift.Result<Result, any Error>
         do { result = .success(try await body()) } catch { result = .failure(error) }
