@@ -7,13 +7,13 @@ extension CommandTests {
     @Suite("sync --watch goes on until it's ended")
     struct WatchTests {
         private func execute(_ sql: String, _ device: Device) throws {
-            let queue = try DatabaseQueue(path: device.store.path)
+            let queue = try DatabaseQueue(path: device.store.path, configuration: .ofApp)
             defer { try? queue.close() }
             try queue.write { try $0.execute(sql: sql) }
         }
 
         private func titles(_ device: Device) throws -> Set<String> {
-            let queue = try DatabaseQueue(path: device.store.path)
+            let queue = try DatabaseQueue(path: device.store.path, configuration: .ofApp)
             defer { try? queue.close() }
             return try queue.read { try Set(String.fetchAll($0, sql: "SELECT title FROM note")) }
         }
@@ -164,7 +164,7 @@ extension CommandTests {
             let fixture = try Fixture()
             let laptop = try laptop(fixture)
             let ready = ChildProcess.Reaction(text: "Watching for changes.") { _ in
-                let queue = try? DatabaseQueue(path: laptop.store.path)
+                let queue = try? DatabaseQueue(path: laptop.store.path, configuration: .ofApp)
                 try? queue?.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
             }
             let child = try watch(laptop, [], onTerminal: true, reactions: [ready])
@@ -232,3 +232,12 @@ private final class NotificationSocket: Sendable {
     }
 }
 #endif
+
+extension Configuration {
+    /// Waits while a synchronization has a lock, as an app does.
+    static var ofApp: Configuration {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        return configuration
+    }
+}

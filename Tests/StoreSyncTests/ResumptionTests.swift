@@ -118,17 +118,7 @@ struct ResumptionTests {
 
         /// A device with another state directory, and with the second device's store.
         func third(_ backend: any RemoteBackend) throws -> Device {
-            let device = try deltas.fixture.device("c", backend: backend)
-            return Device(
-                name: device.name,
-                store: b.store,
-                state: device.state,
-                backend: backend,
-                supervisor: device.supervisor,
-                application: device.application,
-                document: device.document,
-                password: device.password
-            )
+            try deltas.fixture.device("c", backend: backend).with(store: b.store)
         }
 
         /// Overwrites a few bytes of a file.

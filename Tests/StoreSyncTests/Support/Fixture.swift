@@ -139,6 +139,24 @@ struct Device: Sendable {
     let document: RemoteIdentifier
     var password: Password?
 
+    /// The same device with another document, storage or store.
+    func with(
+        document: RemoteIdentifier? = nil,
+        backend: (any RemoteBackend)? = nil,
+        store: URL? = nil
+    ) -> Device {
+        Device(
+            name: name,
+            store: store ?? self.store,
+            state: state,
+            backend: backend ?? self.backend,
+            supervisor: supervisor,
+            application: application,
+            document: document ?? self.document,
+            password: password
+        )
+    }
+
     func registration(
         mayCreate: Bool = true,
         registersAgain: Bool = false,

@@ -19,6 +19,18 @@ struct SeveralDocumentsTests {
         return (a, b)
     }
 
+    /// A device with two stores, each of which it synchronizes with a document.
+    private func twoStores(_ fixture: Fixture) async throws -> (Device, Device) {
+        let a = try fixture.device("a")
+        let journal = try RemoteIdentifier("journal")
+        let other = a.with(document: journal, store: fixture.folder.appending(path: "journal.sqlite"))
+        for device in [a, other] {
+            try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+            _ = try await device.synchronize().value
+        }
+        return (a, other)
+    }
+
     /// Changes a column on both devices, and merges the edits in one document.
     private func contend(_ column: String, _ a: Device, _ b: Device) async throws {
         for device in [a, b] { try device.execute("UPDATE note SET \(column) = 'of \(device.name)'") }
@@ -82,13 +94,7 @@ struct SeveralDocumentsTests {
     )
     func damagedReplica(content: Data) async throws {
         let fixture = try Fixture()
-        let a = try fixture.device("a")
-        let journal = try RemoteIdentifier("journal")
-        let other = a.with(document: journal, store: fixture.folder.appending(path: "journal.sqlite"))
-        for device in [a, other] {
-            try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
-            _ = try await device.synchronize().value
-        }
+        let (a, other) = try await twoStores(fixture)
         let former = Set(a.state.replicas())
         let replica = try #require(try a.state.replicas(of: a.key, document: a.document.rawValue).first)
         #expect(former.count == 2 && former.map(\.lastPathComponent).contains(replica.lastPathComponent))
@@ -160,13 +166,7 @@ struct SeveralDocumentsTests {
     @Test("A removed document or application leaves no replica, and a document that is created again has one")
     func removal() async throws {
         let fixture = try Fixture()
-        let a = try fixture.device("a")
-        let journal = try RemoteIdentifier("journal")
-        let other = a.with(document: journal, store: fixture.folder.appending(path: "journal.sqlite"))
-        for device in [a, other] {
-            try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
-            _ = try await device.synchronize().value
-        }
+        let (a, other) = try await twoStores(fixture)
         #expect(a.state.replicas().count == 2)
         _ = try await other.removeDocument().value
         #expect(a.state.replicas() == [try #require(a.state.replicas().first)])
@@ -187,25 +187,5 @@ struct SeveralDocumentsTests {
         _ = try await a.removeApplication().value
         #expect(a.state.replicas().isEmpty)
         #expect(try a.query("SELECT count(*) FROM note") == ["0"])
-    }
-}
-
-extension Device {
-    /// The same device with another document, storage or store.
-    fileprivate func with(
-        document: RemoteIdentifier? = nil,
-        backend: (any RemoteBackend)? = nil,
-        store: URL? = nil
-    ) -> Device {
-        Device(
-            name: name,
-            store: store ?? self.store,
-            state: state,
-            backend: backend ?? self.backend,
-            supervisor: supervisor,
-            application: application,
-            document: document ?? self.document,
-            password: password
-        )
     }
 }

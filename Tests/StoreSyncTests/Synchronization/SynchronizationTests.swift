@@ -300,14 +300,14 @@ extension Device {
 
     /// Executes statements of the app.
     func execute(_ sql: String) throws {
-        let queue = try DatabaseQueue(path: store.path)
+        let queue = try DatabaseQueue(path: store.path, configuration: .ofApp)
         defer { try? queue.close() }
         try queue.write { try $0.execute(sql: sql) }
     }
 
     /// The first column of a query's rows.
     func query(_ sql: String) throws -> [String] {
-        let queue = try DatabaseQueue(path: store.path)
+        let queue = try DatabaseQueue(path: store.path, configuration: .ofApp)
         defer { try? queue.close() }
         return try queue.read { try String.fetchAll($0, sql: sql) }
     }
@@ -317,4 +317,13 @@ extension Device {
     }
 
     fileprivate func titles() throws -> Set<String> { try Set(query("SELECT title || ' ' || done FROM note")) }
+}
+
+extension Configuration {
+    /// Waits while a synchronization has a lock, as an app does.
+    static var ofApp: Configuration {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        return configuration
+    }
 }
