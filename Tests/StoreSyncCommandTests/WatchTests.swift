@@ -128,7 +128,7 @@ extension CommandTests {
             // With --quiet, a failure is printed once.
             let onLaptop = try watch(laptop, ["--json", "--quiet"], reactions: [back])
             try await quiet(onLaptop)
-            let onDesktop = try watch(desktop)
+            let onDesktop = try watch(desktop, ["--json", "--quiet"])
             try await quiet(onDesktop)
             try FileManager.default.moveItem(at: fixture.share, to: away)
             try execute("INSERT INTO note (title) VALUES ('written meanwhile')", laptop)
