@@ -75,6 +75,48 @@ struct RecreatedDocumentTests {
         #expect(joins > 2)
     }
 
+    @Test("A device that joins a document keeps its edits, whenever another device finishes to create it again")
+    func finishMeanwhile() async throws {
+        var (number, count, joins, births) = (0, 1, 0, Int?.none)
+        while number < count {
+            let fixture = try Fixture(password: "correct horse battery staple")
+            let connections = (1...2).map { _ in DyingBackend(LocalFolderBackend(root: fixture.share)) }
+            let (former, joiner) = (try fixture.device("former"), try fixture.device("joiner", backend: connections[0]))
+            try former.write("old")
+            _ = try await former.push().value
+            try await fixture.deleteDocument(by: former)
+            _ = try await joiner.register().value
+            let creator = try fixture.device("creator", backend: connections[1])
+            _ = try await creator.register().value
+            // The creator dies once the document exists, which is known from its first run.
+            await connections[1].die(births.map { DyingBackend.Death(request: $0, isAfter: true) })
+            let created = try? await creator.registerDocument(recreates: true).value
+            guard births != nil else {
+                births = await connections[1].requests.firstIndex {
+                    $0.isChange && $0.name.hasSuffix("documentInfo.plist")
+                }
+                continue
+            }
+            #expect(created == nil)
+            let revived = try fixture.device("creator")
+            let isFinished = Locked(false)
+            try joiner.write("joined")
+            await connections[0].meet(atRequest: number) {
+                if (try? await revived.registerDocument().value) != nil { isFinished.withLock { $0 = true } }
+            }
+            if (try? await joiner.push().value) != nil {
+                joins += 1
+                try joiner.write("edited")
+                #expect(try await joiner.push().value.generation == 2, "finished before request \(number)")
+            }
+            count = await connections[0].requests.count
+            let finished = isFinished.withLock(\.self)
+            #expect(finished)
+            number += 1
+        }
+        #expect(joins > 10)
+    }
+
     @Test("F4: the former document's manifests and folders don't open in the new one", arguments: [false, true])
     func uploadsPutBack(asCreators: Bool) async throws {
         let scene = try await Scene()

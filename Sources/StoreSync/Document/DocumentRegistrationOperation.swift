@@ -128,6 +128,15 @@ public actor DocumentRegistrationOperation: Operation {
         return true
     }
 
+    /// Whether an authentic note says now that the document was deleted.
+    ///
+    /// The answers of ``inspect()`` may be from before and after another device's removal of the document.
+    private func isRemoved() async throws -> Bool {
+        let note = try await hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
+        var warnings: [String] = []
+        return note.flatMap { deletedDocument($0, &warnings) } != nil
+    }
+
     // MARK: Creating
 
     private func create(_ remote: RemoteState, _ context: OperationContext) async throws -> DocumentRegistration {
@@ -149,11 +158,9 @@ public actor DocumentRegistrationOperation: Operation {
                 )
         }
         async let listed = hooks.listDocuments(application.hierarchy)
-        // Checked again, since the answers may be from before and after another device's removal of the document.
-        async let note = hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
+        async let isBeingRemoved = remote.deleted == nil ? isRemoved() : false
         try await request.document.refuseLookalike(among: listed)
-        var ignored: [String] = []
-        if remote.deleted == nil, let note = try await note, deletedDocument(note, &ignored) != nil {
+        guard try await !isBeingRemoved else {
             throw StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
         }
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
@@ -295,9 +302,15 @@ public actor DocumentRegistrationOperation: Operation {
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
         let (info, integrityKey) = (found.info, found.key)
+        if !remote.missing.isEmpty { try await hooks.createDirectories(remote.missing, hierarchy) }
+        context.reportProgress(0.5)
+        async let saving: Void = saveIntegrityKey(of: found, remote)
+        async let making: Void = createClientDirectories(remote)
+        _ = try await (saving, making)
+        context.reportProgress(0.7)
         let former = try await context.blocking { [state, key] in try state.formerRemovalNotes(for: key) }
         let clientNotes = clientNotes(integrityKey)
-        let (notes, ignored) = clientNotes.authentic(remote.removalNotes)
+        let (notes, ignored) = try await clientNotes.authentic(removalNotes(remote))
         var warnings = remote.warnings + ignored
         let wasRemoved = !notes.filter { !isFormer($0, among: former, &warnings) }.isEmpty
         let mustReplace = !found.didCreate && (wasRemoved || found.isOther)
@@ -305,12 +318,6 @@ public actor DocumentRegistrationOperation: Operation {
             // Recorded before the reasons are removed from the remote, or a crash would lose it.
             try await context.blocking { [state, key] in try state.markStoresForReplacement(document: key) }
         }
-        if !remote.missing.isEmpty { try await hooks.createDirectories(remote.missing, hierarchy) }
-        context.reportProgress(0.5)
-        async let saving: Void = saveIntegrityKey(of: found, remote)
-        async let making: Void = createClientDirectories(remote)
-        _ = try await (saving, making)
-        context.reportProgress(0.7)
         if remote.deleted != nil, info.isRecreated { try await finishRecreation(of: found) }
         for note in notes {
             try await context.blocking { [state, key] in try state.addFormerRemovalNote(note.digest, for: key) }
@@ -338,6 +345,15 @@ public actor DocumentRegistrationOperation: Operation {
         try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
     }
 
+    /// The notes on this client, read again if it has just created its directories.
+    ///
+    /// A device that creates the document again writes a note on every client, and then removes the notes on those
+    /// that have directories. A client that reads the notes once its directories exist misses none of the others.
+    private func removalNotes(_ remote: RemoteState) async throws -> [ClientNote] {
+        guard !remote.clients.contains(application.client) else { return remote.removalNotes }
+        return try await ClientNote.read(on: application.client, in: hierarchy.deletedClients, hooks)
+    }
+
     private func createClientDirectories(_ remote: RemoteState) async throws {
         guard !remote.clients.contains(application.client) else { return }
         try await hooks.createClientDirectories(application.client, hierarchy)
@@ -360,8 +376,8 @@ public actor DocumentRegistrationOperation: Operation {
             }
             try await notes.save(known ?? DeviceInfo(nothingKnownOf: client), on: client, by: application.client)
         }
-        // A client that has registered meanwhile read the notes before it created its directories. If it was faster than its
-        // note, it needs none.
+        // A client that has registered meanwhile needs no note. It reads the notes once its directories exist, so it finds
+        // any that's written after this list.
         let late = Set(try await hooks.listClients(hierarchy))
         try await others.map(\.client).filter(late.contains).concurrentMap { [application] client in
             try await notes.remove(on: client, by: application.client)
