@@ -71,6 +71,8 @@ package final class HTTPTransport: HTTPSending {
                 var response = try await exchange(request)
                 response.wasRepeated = schedule.attempts > 1
                 guard settings.isTransient(response, request) else { return response }
+                // A gateway may answer while the server behind it goes on.
+                let isLeftOpen = [408, 500, 502, 504].contains(response.status)
                 retryAfter = RetrySchedule.retryAfter(response.headers.first(name: "Retry-After"), now: Date())
                 await response.discard()
                 let wish = retryAfter.map { " It asks to wait for \($0.components.seconds) s." } ?? ""
@@ -78,6 +80,7 @@ package final class HTTPTransport: HTTPSending {
                     .unavailable,
                     "\(settings.name) is overloaded or faulty (HTTP status \(response.status)).\(wish) Try again later."
                 )
+                guard request.mayBeRepeated || !isLeftOpen else { throw failure }
             } catch let error as Broken {
                 failure = RemoteError(
                     .unavailable,
@@ -170,9 +173,14 @@ package final class HTTPTransport: HTTPSending {
         message.headers.add(name: "User-Agent", value: "swift-store-sync")
         switch request.body {
         case .content(let content, let path):
+            message.headers.add(name: "Content-Type", value: "application/octet-stream")
             return try await upload(content, path, message)
         case .bytes(let bytes, let contentType):
             message.headers.add(name: "Content-Type", value: contentType)
+            // AsyncHTTPClient limits the wait for the answer from when it has the whole body, which it may be sending then.
+            guard bytes.count <= UploadPipe.sliceBytes else {
+                return try await upload(RemoteContent(bytes), .root, message)
+            }
             message.body = .bytes(ByteBuffer(bytes: bytes))
         case nil: break
         }
@@ -184,6 +192,7 @@ package final class HTTPTransport: HTTPSending {
             // Each phase has its own limit. The duration of a whole request depends on the amount of data.
             let answer = try await client.execute(message, deadline: .distantFuture)
             var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
+            response.connection = self
             // The bodies of error answers are short.
             if let limit = replyLimit ?? (response.status >= 300 ? 1 << 18 : nil) {
                 try await response.readWhole(upTo: limit)
@@ -206,7 +215,6 @@ package final class HTTPTransport: HTTPSending {
     ) async throws -> HTTPResponse {
         let pipe = UploadPipe(content, path)
         var message = message
-        message.headers.add(name: "Content-Type", value: "application/octet-stream")
         message.body = .stream(pipe.channel, length: content.length.map { .known($0) } ?? .unknown)
         return try await withThrowingTaskGroup(of: HTTPResponse?.self) { [message] group in
             group.addTask {
@@ -214,6 +222,10 @@ package final class HTTPTransport: HTTPSending {
                 return nil
             }
             group.addTask { try await self.execute(message) }
+            group.addTask {
+                try await self.watch(pipe)
+                return nil
+            }
             defer { group.cancelAll() }
             do {
                 while let response = try await group.next() {
@@ -224,6 +236,19 @@ package final class HTTPTransport: HTTPSending {
                 throw pipe.failure ?? error
             }
             throw CancellationError()
+        }
+    }
+
+    /// Throws if the server accepts nothing of a body for the time limit of writing.
+    ///
+    /// AsyncHTTPClient's limit doesn't apply while the connection accepts no bytes.
+    private func watch(_ pipe: UploadPipe) async throws {
+        var former: Int?
+        while true {
+            try await Task.sleep(for: settings.timeouts.write)
+            let waiting = pipe.waitingSlice
+            if let waiting, waiting == former { throw Broken(cause: HTTPClientError.writeTimeout) }
+            former = waiting
         }
     }
 }

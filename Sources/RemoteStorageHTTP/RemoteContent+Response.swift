@@ -31,6 +31,7 @@ extension RemoteContent {
         }
         self.init(
             response.body,
+            from: response.connection,
             skipping: skipped,
             length: length,
             limit: range?.upperBound,
@@ -41,6 +42,7 @@ extension RemoteContent {
 
     private init(
         _ body: HTTPClientResponse.Body,
+        from connection: (any HTTPSending)?,
         skipping skipped: Int64,
         length: Int64?,
         limit: Int64?,
@@ -52,6 +54,7 @@ extension RemoteContent {
             var toSkip = skipped
             var left = length ?? limit.map { $0 - skipped }
             return {
+                defer { extendLifetime(connection) }
                 while left != 0 {
                     try Task.checkCancellation()
                     let buffer: ByteBuffer?

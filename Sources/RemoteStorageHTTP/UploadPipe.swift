@@ -9,6 +9,10 @@ struct UploadPipe: Sendable {
     private let content: RemoteContent
     private let path: RemotePath
     private let failed = Locked<(any Error)?>(nil)
+    private let sending = Locked<(slice: Int, isWaiting: Bool)>((0, false))
+
+    /// The most bytes that are passed on at once.
+    static let sliceBytes = 1 << 18
 
     init(_ content: RemoteContent, _ path: RemotePath) {
         self.content = content
@@ -26,7 +30,12 @@ struct UploadPipe: Sendable {
                 try Task.checkCancellation()
                 count += Int64(chunk.count)
                 try check(count, isOver: false)
-                if !chunk.isEmpty { await channel.send(ByteBuffer(bytes: chunk)) }
+                var rest = ByteBuffer(bytes: chunk)
+                while rest.readableBytes > 0,
+                    let slice = rest.readSlice(length: min(rest.readableBytes, Self.sliceBytes))
+                {
+                    await send(slice)
+                }
             }
             try Task.checkCancellation()
             try check(count, isOver: true)
@@ -35,6 +44,15 @@ struct UploadPipe: Sendable {
             failed.withLock { $0 = error }
             channel.fail(error)
         }
+    }
+
+    /// The number of the slice that the server has yet to accept; `nil` while the content is read.
+    var waitingSlice: Int? { sending.withLock { $0.isWaiting ? $0.slice : nil } }
+
+    private func send(_ slice: ByteBuffer) async {
+        sending.withLock { $0 = ($0.slice + 1, true) }
+        await channel.send(slice)
+        sending.withLock { $0.isWaiting = false }
     }
 
     /// Throws if the content is longer or shorter than announced: the server would store a truncated file.

@@ -74,6 +74,74 @@ extension WebDAVTests {
             }
         }
 
+        @Test(
+            "a gateway's answer to a move that the server carries out doesn't cost the file",
+            arguments: [408, 502, 504]
+        )
+        func gateway(status: Int) async throws {
+            let share = try await WebDAVShare(on: .rclone)
+            let path = try RemotePath("file")
+            try await share.backend().write([1], to: path, when: .always)
+            let moves = Locked(0)
+            let proxy = try FaultProxy(to: share.port) { _, line in
+                guard line.hasPrefix("MOVE"), line.contains("/content ") else { return .none }
+                return moves.withLock { moves in
+                    moves += 1
+                    return moves == 1 ? .replaceReply(status) : .none
+                }
+            }
+            let backend = WebDAVBackend(try share.configuration(port: proxy.port))
+            try await backend.write([2], to: path, when: .always)
+            #expect(try await share.backend().bytes(at: path) == [2])
+            #expect(moves.withLock { $0 } == 1)
+        }
+
+        @Test("a move whose request is lost is sent again, and still replaces the file", arguments: [1, 2])
+        func lostMoves(count: Int) async throws {
+            let share = try await WebDAVShare(on: .rclone)
+            let path = try RemotePath("file")
+            try await share.backend().write([1], to: path, when: .always)
+            let moves = Locked(0)
+            let proxy = try FaultProxy(to: share.port) { _, line in
+                guard line.hasPrefix("MOVE"), line.contains("/content ") else { return .none }
+                return moves.withLock { moves in
+                    moves += 1
+                    return moves <= count ? .loseRequest : .none
+                }
+            }
+            var configuration = try share.configuration(port: proxy.port)
+            configuration.clock = RecordingClock(waits: Locked([]))
+            try await WebDAVBackend(configuration).write([2], to: path, when: .always)
+            #expect(try await share.backend().bytes(at: path) == [2])
+        }
+
+        @Test("gives up on a server that stops to accept a file")
+        func standstill() async throws {
+            let share = try await WebDAVShare(on: .apache)
+            let proxy = try FaultProxy(to: share.port) { _, line in line.hasPrefix("PUT") ? .standstill : .none }
+            var configuration = try share.configuration(port: proxy.port)
+            configuration.retries = .none
+            configuration.timeouts.read = .seconds(3600)
+            configuration.timeouts.write = .milliseconds(100)
+            let backend = WebDAVBackend(configuration)
+            let error = await #expect(throws: RemoteError.self) {
+                try await backend.write([UInt8](repeating: 7, count: 32 << 20), to: RemotePath("file"), when: .always)
+            }
+            #expect(error?.code == .unavailable)
+        }
+
+        @Test("a content can be read after its backend was released")
+        func releasedBackend() async throws {
+            let share = try await WebDAVShare(on: .apache)
+            let path = try RemotePath("file")
+            let bytes = [UInt8](repeating: 7, count: 16 << 20)
+            try await share.backend().write(bytes, to: path, when: .always)
+            var backend: WebDAVBackend? = try share.backend()
+            let content = try #require(try await backend?.read(path))
+            backend = nil
+            #expect(try await content.bytes(upTo: 1 << 25) == bytes)
+        }
+
         @Test("identifies the server again after that failed, or after the task that asked was cancelled")
         func introduction() async throws {
             let share = try await WebDAVShare(on: .apache)

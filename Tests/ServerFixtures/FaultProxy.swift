@@ -23,6 +23,10 @@ package final class FaultProxy: Sendable {
         case trickle(bytes: Int, milliseconds: UInt32)
         /// The request isn't answered until the client gives up.
         case silence
+        /// The request's body isn't read, and it isn't answered.
+        case standstill
+        /// The request is passed on and carried out, and its answer is replaced by one with this status.
+        case replaceReply(Int)
     }
 
     package let port: Int
@@ -31,6 +35,8 @@ package final class FaultProxy: Sendable {
     private let decide: @Sendable (Int, String) -> Fault
     private let rewrite: @Sendable (String) -> String
     private let heads = Mutex<[String]>([])
+    /// Connections at a standstill, which stay open.
+    private let halted = Mutex<[LoopbackSocket]>([])
 
     /// Starts a proxy.
     ///
@@ -84,11 +90,13 @@ package final class FaultProxy: Sendable {
         }
         switch decide(number, String(head.prefix { $0 != "\r\n" })) {
         case .answer(let status, let headers):
-            let lines = ["HTTP/1.1 \(status) Fault", "Content-Length: 0", "Connection: close"] + headers
-            client.send(Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8))
+            client.send(Self.answer(status, headers: headers))
             client.finish()
         case .loseRequest: client.end()
         case .silence: while !client.read().isEmpty {}
+        case .standstill: halted.withLock { $0.append(client) }
+        case .replaceReply(let status):
+            forward(client, head, body, replyLimit: 0, Self.answer(status, headers: []))
         case .cutRequest(let count): forward(client, head, body, bodyLimit: count)
         case .loseReply: forward(client, head, body, replyLimit: 0)
         case .cutReply(let count): forward(client, head, body, replyLimit: count)
@@ -97,12 +105,18 @@ package final class FaultProxy: Sendable {
         }
     }
 
+    private static func answer(_ status: Int, headers: [String]) -> [UInt8] {
+        let lines = ["HTTP/1.1 \(status) Fault", "Content-Length: 0", "Connection: close"] + headers
+        return Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8)
+    }
+
     private func forward(
         _ client: LoopbackSocket,
         _ head: String,
         _ body: [UInt8],
         bodyLimit: Int? = nil,
         replyLimit: Int? = nil,
+        _ otherReply: [UInt8] = [],
         pieces: Int? = nil,
         _ milliseconds: UInt32 = 0
     ) {
@@ -132,6 +146,7 @@ package final class FaultProxy: Sendable {
             if milliseconds > 0 { usleep(milliseconds * 1000) }
         }
         server.end()
+        client.send(otherReply)
         client.end()
     }
 }

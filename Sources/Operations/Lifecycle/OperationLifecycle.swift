@@ -46,6 +46,9 @@ struct OperationLifecycle: Sendable {
     /// Whether the operation has started and may still run `main`.
     var isUnderway: Bool { state == .executing || state == .paused }
 
+    /// Whether `main` or one of the phases runs.
+    var runs: Bool { isUnderway || state == .ending }
+
     /// Whether the operation runs `main`, and nothing but its outcome remains to be decided when `main` returns.
     var isUndisturbed: Bool { state == .executing && !isCancellationRequested && !hasExtras }
 

@@ -180,7 +180,7 @@ extension OperationRecord {
                     try check(child)
                     let foreign = board.add(child, after: dependencies, parent: self)
                     if lifecycle.isCancellationRequested {
-                        board.cancelLater(child, because: extras?.cancellationCause)
+                        board.cancel(child, because: extras?.cancellationCause)
                     }
                     board.grantAll()
                     return foreign

@@ -21,7 +21,7 @@ enum WaitGraph {
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
         try addingEdges(from: current, to: [target]) {
             let priority = current.core.withBoard { board -> OperationPriority? in
-                guard current.lifecycle.isUnderway, board.scheduler.contains(current.id, at: current.position) else {
+                guard current.lifecycle.runs, board.scheduler.contains(current.id, at: current.position) else {
                     return nil
                 }
                 let priority = board.scheduler.entries[Int(current.position)].priority

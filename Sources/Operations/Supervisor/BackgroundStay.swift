@@ -54,11 +54,14 @@ final class BackgroundStay: Sendable {
 
     /// Cancels the operations that still run or may start.
     private func expire() async {
-        guard core.withBoard({ $0.leaveBackgroundWork(of: self) }) else { return }
-        // The newest first, as in `cancelAll`.
-        for record in core.records.reversed() where core.withBoard({ _ in record.continuesInBackground }) {
-            record.cancel()
+        // Chosen in the same step, or operations that start in the foreground right after it would be cancelled.
+        let records = core.withBoard { board -> [OperationRecord]? in
+            guard board.leaveBackgroundWork(of: self) else { return nil }
+            return board.records.compactMap(\.self).filter(\.continuesInBackground)
         }
+        guard let records else { return }
+        // The newest first, as in `cancelAll`.
+        for record in records.sorted(by: { $0.id > $1.id }) { record.cancel() }
         await end()
     }
 

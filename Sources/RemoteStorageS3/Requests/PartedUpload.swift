@@ -37,6 +37,9 @@ struct PartedUpload: Sendable {
     /// The record of acknowledged parts, with which another process can resume the upload; `nil` if none can.
     let receipts: (any WriteReceipts)?
 
+    /// Whether the server couldn't combine the parts, so that the upload was aborted.
+    var isAborted = false
+
     /// Whether the upload can be resumed after most failures, not only after lost connections.
     var isKept: Bool { receipts != nil }
 
@@ -49,7 +52,8 @@ struct PartedUpload: Sendable {
 
     /// Whether the parts that have arrived are of use after an error.
     func isOfUse(after error: any Error) -> Bool {
-        isKept ? RemoteContentRest.canFollow(after: error) : (error as? RemoteError)?.code == .unavailable
+        if isAborted { return false }
+        return isKept ? RemoteContentRest.canFollow(after: error) : (error as? RemoteError)?.code == .unavailable
     }
 
     /// Returns the upload as another write continues it, with the identifier of the first write.

@@ -49,7 +49,7 @@ extension S3Backend {
         async let swept: Void = sweep()
         let isWhole = next.bytes.isEmpty && next.isLast && number > 0
         let count = isWhole ? number : try await send(next, rest: &rest, of: &upload, after: number)
-        let headers = try await completeAlone(upload, count: count)
+        let headers = try await completeAlone(&upload, count: count)
         await swept
         return headers
     }
@@ -169,16 +169,18 @@ extension S3Backend {
     /// Every tested server that supports conditions enforces them in a race of PUTs, but SeaweedFS doesn't in a race of
     /// completions. A client therefore creates a *claim* first, a hidden key derived from the file's name, and removes it
     /// afterwards. Another client removes an abandoned claim when it is ten minutes old by the server's clock.
-    private func completeAlone(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
+    private func completeAlone(_ upload: inout PartedUpload, count: Int) async throws -> HTTPHeaders {
         guard upload.write.condition != .always, !upload.write.conditionHeader.isEmpty
-        else { return try await complete(upload, count: count) }
-        let claim = Write(try TemporaryName.claim(on: upload.write.path), .ifAbsent, [("If-None-Match", "*")])
+        else { return try await complete(&upload, count: count) }
+        var claim = Write(try TemporaryName.claim(on: upload.write.path), .ifAbsent, [("If-None-Match", "*")])
+        // The same when another process resumes the upload, whose claim may be left.
+        claim.identifier = upload.identifier
         try await take(claim, for: upload.write)
         do {
             let existing = try await status(of: upload.write.path)
             let isOurs = try await headers(of: upload.write.path)?.first(name: Write.header) == upload.write.identifier
             if !isOurs { try upload.write.condition.check(existing, at: upload.write.path) }
-            let headers = try await complete(upload, count: count)
+            let headers = try await complete(&upload, count: count)
             await release(claim)
             return headers
         } catch {
@@ -195,8 +197,9 @@ extension S3Backend {
                 _ = try await put(S3Payload([]), claim)
                 return
             } catch let error as RemoteError where error.code == .alreadyExists {
-                if let headers = try await headers(of: claim.path),
-                    let now = headers.first(name: "Date").flatMap({ HTTPDate($0)?.date }),
+                let headers = try await headers(of: claim.path)
+                if headers?.first(name: Write.header) == claim.identifier { return }
+                if let headers, let now = headers.first(name: "Date").flatMap({ HTTPDate($0)?.date }),
                     let taken = headers.first(name: "Last-Modified").flatMap({ HTTPDate($0)?.date }),
                     now.timeIntervalSince(taken) > 600
                 {
@@ -212,7 +215,7 @@ extension S3Backend {
         await discard(location.target(location.key(claim.path)))
     }
 
-    private func complete(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
+    private func complete(_ upload: inout PartedUpload, count: Int) async throws -> HTTPHeaders {
         try Task.checkCancellation()
         let write = upload.write
         let response = try await perform(
@@ -223,7 +226,10 @@ extension S3Backend {
             payload: S3Payload(upload.completion(count))
         )
         // The server can't combine these parts, so resuming the upload would fail again.
-        if upload.isKept, response.status == 400 { await abort(upload.identifier, of: location.key(write.path)) }
+        if response.status == 400 {
+            await abort(upload.identifier, of: location.key(write.path))
+            upload.isAborted = true
+        }
         var headers = try await outcome(of: response, write)
         // Servers name the root element differently.
         if !headers.contains(name: "ETag"), let tag = try? S3Element(response.bytes, named: nil)["ETag"] {

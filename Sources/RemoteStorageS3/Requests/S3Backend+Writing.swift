@@ -127,7 +127,9 @@ extension S3Backend {
     /// A condition may fail because the server carried out an earlier attempt of the same write.
     func outcome(of response: HTTPResponse, _ write: Write) async throws -> HTTPHeaders {
         guard let failure = S3Failure(response) else { return response.headers }
-        let isRefused = failure.status == 412 || failure.status == 404 && !write.conditionHeader.isEmpty
+        // A file that was to be replaced is missing.
+        let isMissing = failure.status == 404 && write.conditionHeader.contains { $0.0 == "If-Match" }
+        let isRefused = failure.status == 412 || isMissing
         if isRefused || failure.code == "NoSuchUpload", response.wasRepeated,
             let headers = try await headers(of: write.path), headers.first(name: Write.header) == write.identifier
         {

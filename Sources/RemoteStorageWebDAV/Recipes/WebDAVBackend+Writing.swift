@@ -196,26 +196,38 @@ extension WebDAVBackend {
         )
         // Some servers first remove the destination, which may be the file that an earlier request has moved there.
         request.mayBeRepeated = !(method == .move && overwrites)
-        var response: HTTPResponse?
-        var attempts = 0
-        while response == nil {
+        var schedule = RetrySchedule(settings.retries)
+        while true {
+            schedule.begin()
             do {
-                response = try await transport.send(request)
+                let response = try await transport.send(request)
+                await response.discard()
+                if response.isWholeSuccess { return .moved }
+                if method == .move, response.wasRepeated, try await hasMoved(source, to: destination) { return .moved }
+                return .refused(response)
             } catch let failure as RemoteError where failure.code == .unavailable && !request.mayBeRepeated {
-                attempts += 1
-                if try await status(of: source) == nil, try await status(of: destination) != nil { return .moved }
-                guard attempts < settings.retries.attempts else { throw failure }
+                if try await hasMoved(source, to: destination) { return .moved }
+                guard let delay = schedule.delay(retryAfter: nil, random: .random(in: 0..<1)) else { throw failure }
+                try await settings.clock.sleep(for: delay)
+                // The server may still be moving the file. A request that doesn't overwrite changes nothing then, and is
+                // refused if the destination is still the former file.
+                let outcome = try await sendMove(
+                    method,
+                    source,
+                    to: destination,
+                    isDirectory: isDirectory,
+                    overwrites: false
+                )
+                guard case .refused(let response) = outcome else { return outcome }
+                if try await hasMoved(source, to: destination) { return .moved }
+                guard response.status == 412 else { return outcome }
             }
         }
-        guard let response else { throw CancellationError() }
-        await response.discard()
-        if response.isWholeSuccess { return .moved }
-        if method == .move, response.wasRepeated, try await status(of: source) == nil,
-            try await status(of: destination) != nil
-        {
-            return .moved
-        }
-        return .refused(response)
+    }
+
+    private func hasMoved(_ source: RemotePath, to destination: RemotePath) async throws -> Bool {
+        guard try await status(of: source) == nil else { return false }
+        return try await status(of: destination) != nil
     }
 
     /// Removes an unfinished item of this client, even in a cancelled task; if that fails, the item stays hidden.

@@ -16,38 +16,6 @@ struct ReplacedApplication: Sendable, Hashable {
     }
 }
 
-/// An application that was moved aside.
-struct AsideApplication: Sendable {
-    var name: AsideName
-    /// Its location.
-    var hierarchy: ApplicationHierarchy
-    var registration: [UInt8]?
-
-    /// Whether it's the application that was to be replaced.
-    ///
-    /// If not, another device was faster, and its new application was moved aside before this device noticed.
-    var isMeant: Bool { ReplacedApplication(registration: registration).epoch(hierarchy) == name.epoch }
-
-    /// Lists what was moved aside of one application: first the unintended moves, which are the later ones.
-    static func list(
-        _ hierarchy: ApplicationHierarchy,
-        _ hooks: any ApplicationRegistrationHooks,
-        _ replacement: any ApplicationReplacementHooks
-    ) async throws -> [AsideApplication] {
-        let names = try await replacement.listNamesAside().compactMap(AsideName.init)
-            .filter { $0.application == hierarchy.application }
-        let all = try await names.concurrentMap { name in
-            let aside = try hierarchy.staged(as: name.name)
-            return AsideApplication(
-                name: name,
-                hierarchy: aside,
-                registration: try await hooks.fetchRegistration(aside)
-            )
-        }
-        return all.filter { !$0.isMeant } + all.filter(\.isMeant)
-    }
-}
-
 // Replacing an application with a new one, under another epoch and other keys.
 //
 // Where the storage moves directories exclusively, the new application is staged, the old one is moved aside, the new
@@ -149,44 +117,6 @@ extension ApplicationRegistrationOperation {
         // From here on no device puts the old application back, whatever happens to the new one.
         let removing = try hierarchy.staged(as: name.removing.name)
         _ = try await replacement.moveApplicationAside(old, to: removing.root)
-    }
-
-    /// Moves the application that this run moved aside back into place, or removes it if another one exists there.
-    func putBack(_ name: AsideName) async throws {
-        let old = try hierarchy.staged(as: name.name)
-        guard try await !hooks.publishApplication(stagedAt: old.root, hierarchy) else { return }
-        try await remove(AsideApplication(name: name, hierarchy: old, registration: hooks.fetchRegistration(old)))
-    }
-
-    /// Finishes or undoes interrupted replacements of the application, this device's and others'.
-    ///
-    /// An application that was moved aside is put back if no other has taken its place, and removed otherwise.
-    func settleReplacements() async throws {
-        for aside in try await AsideApplication.list(hierarchy, hooks, replacement) {
-            do {
-                if !aside.name.isRemoving,
-                    try await hooks.publishApplication(stagedAt: aside.hierarchy.root, hierarchy)
-                {
-                    continue
-                }
-                try await remove(aside)
-            } catch let error as RemoteError where error.code == .notFound {
-                // Another device was faster.
-            }
-        }
-    }
-
-    /// Removes an application that was moved aside, if it's the one to be replaced.
-    private func remove(_ aside: AsideApplication) async throws {
-        guard aside.name.isRemoving || aside.isMeant else { return }
-        let removing = try hierarchy.staged(as: aside.name.removing.name)
-        // Renamed first, since a partly removed application must never be put back.
-        if !aside.name.isRemoving,
-            try await !replacement.moveApplicationAside(aside.hierarchy, to: removing.root)
-        {
-            return
-        }
-        try await replacement.removeApplicationAside(at: removing.root)
     }
 
     // MARK: In place

@@ -17,6 +17,11 @@ public protocol ApplicationReplacementHooks: SyncHooks {
     /// Removes an application that was moved aside.
     func removeApplicationAside(at aside: RemotePath) async throws
 
+    /// Moves all files of one application to another, where they replace those of the same names.
+    ///
+    /// They were written to the application's path when the application had been moved aside already.
+    func moveLateFiles(from late: ApplicationHierarchy, to hierarchy: ApplicationHierarchy) async throws
+
     /// Replaces the application's registration, if it's still `former`.
     ///
     /// `former` is `nil` if there was none.
@@ -69,6 +74,12 @@ extension ApplicationReplacementHooks {
     /// Removes the directory with all that is in it.
     public func removeApplicationAside(at aside: RemotePath) async throws {
         try await backend.remove(aside)
+    }
+
+    /// Moves every file and directory whose name is free, then removes what is left.
+    public func moveLateFiles(from late: ApplicationHierarchy, to hierarchy: ApplicationHierarchy) async throws {
+        try await backend.moveContent(of: late.root, to: hierarchy.root)
+        try await backend.remove(late.root)
     }
 
     /// Writes the file on the condition that it's still the file that was read.
@@ -127,6 +138,22 @@ extension ApplicationReplacementHooks {
 extension DefaultHooks: ApplicationReplacementHooks {}
 
 extension RemoteBackend {
+    /// Moves what is in a directory to another one; files replace those of the same names.
+    fileprivate func moveContent(of source: RemotePath, to destination: RemotePath) async throws {
+        for item in try await list(source) ?? [] {
+            let (old, new) = (try source.appending(item.name), try destination.appending(item.name))
+            do {
+                try await move(old, to: new)
+            } catch let error as RemoteError where error.code == .alreadyExists {
+                if item.kind == .directory {
+                    try await moveContent(of: old, to: new)
+                } else {
+                    try await copy(old, to: new, when: .always)
+                }
+            }
+        }
+    }
+
     /// The backend's own hooks for replacing applications if it has them, otherwise the default hooks.
     nonisolated var applicationReplacementHooks: any ApplicationReplacementHooks {
         self as? any ApplicationReplacementHooks ?? DefaultHooks(backend: self)

@@ -90,10 +90,13 @@ actor PasscodeExaminationOperation: Operation {
         async let clients = hooks.listClients(hierarchy)
         async let documents = hooks.backend.documentRegistrationHooks.listDocuments(hierarchy)
         let (files, missing) = try await (encryption, parts)
-        let replaced = try await aside.first { !$0.name.isRemoving }
+        let replaced = try await aside.first { !$0.name.isRemoving && !$0.isLate }
         let (known, made) = try await (clients, documents)
         let isHalf = known.isEmpty && made.isEmpty && files.passwordTest == nil
-        guard missing != nil else { return try await examineAbsent(replaced, context) }
+        if files.registration == nil, let replaced {
+            return PasscodeExamination(finding: .existing, registration: replaced.registration)
+        }
+        guard missing != nil else { return try await examineAbsent(context) }
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         var examination = PasscodeExamination(finding: .existing, registration: files.registration)
         do {
@@ -118,12 +121,8 @@ actor PasscodeExaminationOperation: Operation {
         return examination
     }
 
-    /// Examines an application without a directory: it was never created, was moved aside, or isn't visible from here.
-    private func examineAbsent(
-        _ replaced: AsideApplication?,
-        _ context: OperationContext
-    ) async throws -> PasscodeExamination {
-        if let replaced { return PasscodeExamination(finding: .existing, registration: replaced.registration) }
+    /// Examines an application without a directory: it was never created, or isn't visible from here.
+    private func examineAbsent(_ context: OperationContext) async throws -> PasscodeExamination {
         guard try await context.blocking({ [state, key] in try state.pin(for: key) }) != nil else {
             return PasscodeExamination(finding: .nothing, hasDirectory: false)
         }

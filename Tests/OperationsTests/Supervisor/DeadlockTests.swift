@@ -113,6 +113,33 @@ struct DeadlockTests {
         }
     }
 
+    @Test("an ending phase and an operation that await each other: one wait is refused, and both end")
+    func endingPhase() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            let code = try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation, width: 2))
+                let (second, refusal) = (Locked<OperationHandle<Void>?>(nil), Locked<(any Error)?>(nil))
+                @Sendable func noting(_ body: @Sendable () async throws -> Void) async {
+                    do { try await body() } catch { refusal.withLock { $0 = $0 ?? error } }
+                }
+                let gate = Gate()
+                let first = supervisor.add(
+                    Ending {
+                        try? await gate.wait()
+                        await noting { try await second.withLock { $0 }?.value }
+                    }
+                )
+                let other = supervisor.add(Probe<Void> { _ in await noting { try await first.value } })
+                second.withLock { $0 = other }
+                gate.open()
+                try await first.value
+                try await other.value
+                return (refusal.withLock { $0 } as? OperationError)?.code
+            }
+            #expect(code == .wouldDeadlock, "seed \(seed)")
+        }
+    }
+
     @Test("an operation can't wait for its own supervisor to drain")
     func draining() async throws {
         let supervisor = OperationSupervisor(width: 1)

@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -54,6 +55,48 @@ struct ReplacementTests {
         #expect(try await c.epoch() == epoch)
         try await scene.expectDone(c, backend, "two aside")
         #expect(try await a.status().value.clients.count == 2)
+    }
+
+    @Test("D13: a file that a device writes while the application is aside costs neither the file nor the application")
+    func lateFiles() async throws {
+        let scene = try await PasscodeScene(.folder)
+        let name = "\(scene.fixture.application)/Documents/notes/WholeStore/late/file"
+        var count = 1
+        let interval = TestDepth.choose(quick: 3, ci: 2, deep: 1)
+        for dies in [false, true] {
+            var (number, restored) = (0, 0)
+            while number < count {
+                let comment = "\(dies ? "dying at" : "before") request \(number)"
+                let backend = try await scene.restore()
+                let connection = DyingBackend(backend)
+                let setup = try scene.fixture.device("a", backend: connection).passcodeSetup()
+                try await setup.begin()
+                if dies { await connection.die(DyingBackend.Death(request: number, isAfter: true)) }
+                await connection.meet(atRequest: number) { try? scene.fixture.put(Data("late".utf8), at: name) }
+                let message = try SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)
+                let isDone: Bool
+                do { isDone = try await setup.start(message) == () } catch { isDone = false }
+                if !dies { count = await connection.requests.count }
+                // A replacement that failed leaves the former application with all its files, or puts it back.
+                let c = try scene.fixture.device("c", backend: backend)
+                let next = c.passcodeSetup()
+                try await next.begin()
+                #expect(await next.status.syncPasscodeState == .existing, "\(comment)")
+                let isNew = try await c.epoch().map { $0 != scene.epoch } ?? false
+                #expect(isNew || !isDone, "\(comment)")
+                let passcode = isNew ? PasscodeScene.newPasscode : PasscodeScene.passcode
+                try await next.start(SyncStartMessage(passcode: passcode, action: .existing))
+                if !isNew {
+                    restored += 1
+                    #expect(try scene.fixture.files()[name] == Data("late".utf8), "\(comment)")
+                    #expect(try !scene.fixture.files().keys.contains { $0.hasPrefix(".replaced-") }, "\(comment)")
+                    _ = try await c.pull().value
+                    #expect(try c.notes() == ["one"], "\(comment)")
+                }
+                number += interval
+            }
+            #expect(restored > (dies ? 3 : 0), "dies: \(dies)")
+        }
     }
 
     @Test("a pull doesn't replace a store of the former application until the user gives it up, and says so")
