@@ -10,7 +10,8 @@ struct RemoveClient: AsyncParsableCommand {
         abstract: "Removes a client that is no longer in use.",
         discussion: """
             Its uploads stay until another client's upload includes them. If the client comes back, it has to be set up again, \
-            as another client. A client that was removed from a document has to pull it again.
+            as another client. A client that was removed from a document has to pull it again, or \
+            synchronizes as another client.
             """
     )
 

@@ -368,6 +368,38 @@ struct AuthenticityTests {
         #expect(try await b.items().isEmpty)
     }
 
+    @Test("R15: a removed client registers again, also if the secret that opened its keychains was lost")
+    func registersAgainWithoutSecret() async throws {
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        let client = try await removed(b, by: a)
+        let state = fixture.folder.appending(path: "b")
+        for name in try FileManager.default.contentsOfDirectory(atPath: state.path) where name.hasPrefix("keychain") {
+            if name != "keychains" { try FileManager.default.removeItem(at: state.appending(path: name)) }
+        }
+        let revived = try fixture.device("b")
+        let again = try await revived.supervisor.add(revived.registration(registersAgain: true)).value
+        #expect(again.client != client)
+        #expect(try await revived.items().isEmpty)
+        #expect(try await a.status().value.clients.count == 2)
+    }
+
+    @Test("the keys of an application at a long path are kept")
+    func longPath() async throws {
+        let fixture = try Self.fixture()
+        let share = (1...6).reduce(fixture.share) { url, _ in url.appending(path: String(repeating: "я", count: 60)) }
+        try FileManager.default.createDirectory(at: share, withIntermediateDirectories: true)
+        let backend = LocalFolderBackend(root: share)
+        let device = try fixture.device("device", backend: backend)
+        let registered = try await device.register().value
+        #expect(registered.didCreateApplication)
+        let silent = device.registration { question in
+            Issue.record("asked \(question)")
+            return .unencrypted
+        }
+        #expect(try await device.supervisor.add(silent).value.client == registered.client)
+    }
+
     @Test("R4: a device that is still registered isn't set up again: it keeps its keys, its items and its client")
     func registersAgainWithoutNeed() async throws {
         let fixture = try Self.fixture()

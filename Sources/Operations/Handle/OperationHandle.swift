@@ -54,7 +54,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// The operation's events from now on, in a new sequence for each access.
     ///
-    /// The buffer is bounded: a slow reader misses progress, never the end.
+    /// The buffer is bounded: a slow reader misses former events, never the end.
     public var events: AsyncStream<OperationEvent> { record.makeEvents() }
 
     /// Adds, to the same supervisor, an operation that is created from this one's output once this one has finished.

@@ -139,7 +139,7 @@ public actor PasscodeSetup {
     ///   being tried; `CancellationError`.
     public func begin(retry: RetryPolicy? = nil) async throws {
         try refuseAfterEnd()
-        try machine.beginExamination()
+        let number = try machine.beginExamination()
         tell()
         let untilReached = RetryPolicy(maximumAttempts: .max) {
             ($0 as? StoreSyncError)?.code == .remoteUnavailable
@@ -150,7 +150,7 @@ public actor PasscodeSetup {
             },
             OperationOptions(retry: retry ?? untilReached)
         )
-        machine.examined(examination)
+        machine.examined(examination, number: number)
         tell()
     }
 

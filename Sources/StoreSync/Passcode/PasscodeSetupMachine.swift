@@ -50,11 +50,16 @@ struct PasscodeSetupMachine: Sendable {
     private var known: PasscodeExamination?
     /// Whether the attempt began on a device that is set up.
     private var wasOngoing = false
+    /// The number of attempts that have started or ended, and of deregistrations.
+    private var changeCount = 0
 
     // MARK: Examining
 
     /// An examination was requested.
-    mutating func beginExamination() throws(StoreSyncError) {
+    ///
+    /// - Returns: The number that its result comes with.
+    @discardableResult
+    mutating func beginExamination() throws(StoreSyncError) -> Int {
         switch status.setupState {
         case .syncStarted: throw .notExpected("A passcode is being tried. Wait until that has ended.")
         case .notRequested:
@@ -62,11 +67,17 @@ struct PasscodeSetupMachine: Sendable {
             status.syncPasscodeState = .none
         case .syncRequired, .ongoing: break
         }
+        return changeCount
     }
 
-    mutating func examined(_ examination: PasscodeExamination) {
-        // An attempt has started in the meantime. It examines the remote itself, so this result is ignored.
-        guard status.setupState != .syncStarted else { return }
+    /// An examination has ended.
+    ///
+    /// - Parameters:
+    ///   - examination: Its result.
+    ///   - number: What ``beginExamination()`` returned.
+    mutating func examined(_ examination: PasscodeExamination, number: Int) {
+        // An attempt has started or ended in the meantime, or this device was deregistered: the result is from before.
+        guard number == changeCount else { return }
         found(examination)
         status.syncError = examination.trouble
         status.setupState = examination.finding == .current ? .ongoing : .syncRequired
@@ -100,7 +111,9 @@ struct PasscodeSetupMachine: Sendable {
             throw .notExpected("The remote hasn't been examined yet. Wait until it has been.")
         case (.syncRequired, _), (.ongoing, .new): break
         }
-        wasOngoing = status.setupState == .ongoing
+        // An attempt that failed before it found anything changes nothing of what the decision is about.
+        wasOngoing = status.setupState == .ongoing || wasOngoing && known == nil
+        changeCount += 1
         status.setupState = .syncStarted
         status.syncError = nil
     }
@@ -132,6 +145,7 @@ struct PasscodeSetupMachine: Sendable {
     mutating func succeeded() {
         status = PasscodeSetup.Status(setupState: .ongoing, syncPasscodeState: .existing)
         known = nil
+        changeCount += 1
     }
 
     /// The attempt failed or was cancelled; every action is allowed again.
@@ -141,6 +155,7 @@ struct PasscodeSetupMachine: Sendable {
     ///   - now: A new examination, if there was one.
     mutating func failed(_ error: StoreSyncError?, now: PasscodeExamination?) {
         if let now { found(now) }
+        changeCount += 1
         status.setupState = .syncRequired
         status.syncError = error
     }
@@ -150,7 +165,8 @@ struct PasscodeSetupMachine: Sendable {
         // A running examination or attempt detects this itself.
         guard status.setupState == .ongoing else { return }
         status = PasscodeSetup.Status(setupState: .syncRequired, syncPasscodeState: .existing, syncError: error)
-        known = nil
+        (known, wasOngoing) = (nil, false)
+        changeCount += 1
     }
 }
 

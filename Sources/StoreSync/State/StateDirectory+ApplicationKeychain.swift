@@ -50,9 +50,18 @@ extension StateDirectory {
     }
 
     /// Empties an application's keychain on this device, because the application was replaced.
+    ///
+    /// A keychain whose lock is lost is removed, since its items couldn't be read any more.
     func blitzKeychain(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
         guard hasKeychain(for: key) else { return }
-        try await keychain(for: key, entitlements: nil, on: executor).blitzAll()
+        do {
+            try await keychain(for: key, entitlements: nil, on: executor).blitzAll()
+        } catch let error as KeychainError where [.wrongLock, .deviceSecretMissing].contains(error.code) {
+            let file = applicationKeychainURL(for: key)
+            for ending in ["-wal", "-shm", "-journal", ""] {
+                try? FileManager.default.removeItem(atPath: file.path + ending)
+            }
+        }
     }
 
     private func hasKeychain(for key: ApplicationKey) -> Bool {
@@ -64,8 +73,15 @@ extension StateDirectory {
 
     private func applicationKeychainURL(for key: ApplicationKey) -> URL {
         // Identities may contain characters that file names can't.
+        url.appending(path: Self.keychainsName).appending(path: "\(key.digest).sqlite")
+    }
+}
+
+extension ApplicationKey {
+    /// A digest of the remote's identity and the application, in hexadecimal.
+    var digest: String {
         var hasher = ContentRootHasher()
-        hasher.update(Array([key.remote, key.application].joined(separator: "\0").utf8))
-        return url.appending(path: Self.keychainsName).appending(path: "\(hasher.finalize()).sqlite")
+        hasher.update(Array([remote, application].joined(separator: "\0").utf8))
+        return hasher.finalize().description
     }
 }

@@ -112,7 +112,11 @@ extension StateDirectory {
 }
 
 extension ApplicationKey {
-    fileprivate var keychainService: String { "\(application) at \(remote)" }
+    fileprivate var keychainService: String {
+        let name = "\(application) at \(remote)"
+        // The path of a share may be longer than the service of an item.
+        return name.utf8.count <= KeychainLimits.attributeBytes ? name : "application \(digest)"
+    }
 
     fileprivate func keychainItem(epoch: String) -> KeychainItem {
         KeychainItem(service: keychainService, account: epoch)

@@ -265,7 +265,8 @@ extension SynchronizationOperation {
             .unrelatedStore,
             """
             \(request.url.path) doesn't come from a store with which devices of \(document.document) begin. Synchronize to \
-            a path where no store is, or say what counts: --take remote for the document, --take both for the rows of both.
+            a path where no store is, or say what counts: --take remote for the document, --take local for this store, \
+            --take both for the rows of both.
             """
         )
     }

@@ -8,8 +8,8 @@ struct PasscodeSetupMachineTests {
         -> PasscodeSetupMachine
     {
         var machine = PasscodeSetupMachine()
-        try machine.beginExamination()
-        machine.examined(PasscodeExamination(finding: finding, registration: registration))
+        let number = try machine.beginExamination()
+        machine.examined(PasscodeExamination(finding: finding, registration: registration), number: number)
         return machine
     }
 
@@ -90,17 +90,42 @@ struct PasscodeSetupMachineTests {
         var machine = try Self.machine(.current, [1])
         machine.deregistered(error)
         #expect(machine.status.description == "syncRequired, existing, deregistered")
+        let number = try machine.beginExamination()
         try machine.start(.existing)
         machine.deregistered(error)
         #expect(machine.status.description == "syncStarted, existing")
         // The result of an examination that was in progress is ignored.
-        machine.examined(PasscodeExamination(finding: .nothing))
+        machine.examined(PasscodeExamination(finding: .nothing), number: number)
         #expect(machine.status.description == "syncStarted, existing")
         machine.succeeded()
+        machine.examined(PasscodeExamination(finding: .existing), number: number)
         #expect(machine.status.description == "ongoing, existing")
         // Without another examination, starting over replaces the application of this device, and no other.
         try machine.start(.new)
         let other = PasscodeExamination(finding: .existing, registration: [2])
         #expect(Self.failure { try machine.examined(other, for: .new) } == .applicationChanged)
+    }
+
+    @Test("B14: an attempt that failed before it found anything is repeated with the same decision")
+    func repeatedStart() throws {
+        var machine = try Self.machine(.existing, [1])
+        try machine.start(.existing)
+        machine.succeeded()
+        for _ in 1...3 {
+            try machine.start(.new)
+            machine.failed(StoreSyncError(.remoteUnavailable, "for a test"), now: nil)
+        }
+        try machine.start(.new)
+        try machine.examined(PasscodeExamination(finding: .current, registration: [1]), for: .new)
+        machine.succeeded()
+        // After a deregistration, the application on the remote is another one.
+        try machine.start(.new)
+        machine.failed(nil, now: nil)
+        try machine.start(.new)
+        machine.succeeded()
+        machine.deregistered(StoreSyncError.deregistered("for a test"))
+        try machine.start(.new)
+        let found = PasscodeExamination(finding: .current, registration: [2])
+        #expect(Self.failure { try machine.examined(found, for: .new) } == .applicationChanged)
     }
 }
