@@ -112,6 +112,19 @@ extension SchedulerBoard {
         tellChanges()
     }
 
+    /// Whether operations wait for someone to resume the supervisor, who needs a reference to it.
+    var holdsBack: Bool { scheduler.isSuspended || scheduler.width == 0 || scheduler.isInBackground }
+
+    /// Whether an operation would never start once the last reference to the supervisor is released.
+    ///
+    /// Children start also in a suspended supervisor, since their parents wait for them.
+    func holdsBack(_ record: OperationRecord) -> Bool {
+        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return false }
+        let traits = scheduler.entries[Int(record.position)].traits
+        guard !traits.contains(.isChild) || scheduler.width == 0 else { return false }
+        return scheduler.isSuspended || scheduler.width == 0 || !traits.contains(.mayContinueInBackground)
+    }
+
     private mutating func endSequences() {
         append(SupervisorEvent?.none)
         emit(.call { [progress = listeners.progress] in for reader in progress { reader.continuation.finish() } })

@@ -35,10 +35,9 @@ public actor OperationSupervisor {
 
     deinit {
         core.withBoard { $0.releaseSupervisor() }
-        // No reference is left that could resume the supervisor, so its waiting operations would never start. They are
-        // cancelled oldest first, because releasing a long chain of dependencies would recurse otherwise.
-        guard core.withBoard({ $0.scheduler.isSuspended || $0.scheduler.width == 0 }) else { return }
-        for record in core.records where record.state == .waiting || record.state == .ready { record.cancel() }
+        // Oldest first, because releasing a long chain of dependencies would recurse otherwise.
+        guard core.withBoard(\.holdsBack) else { return }
+        for record in core.records where core.withBoard({ $0.holdsBack(record) }) { record.cancel() }
     }
 
     // MARK: Adding

@@ -276,6 +276,43 @@ struct OperationSupervisorTests {
         }
     }
 
+    @Test("a released supervisor cancels what would never start: not the children of a running operation")
+    func released() async throws {
+        for seed in 0..<20 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let (gate, children) = (Gate(), Gate())
+                let (parent, fresh): (OperationHandle<Int>, OperationHandle<Void>)
+                do {
+                    let supervisor = OperationSupervisor(.init(simulation, width: 1))
+                    parent = supervisor.add(
+                        Probe { context in
+                            let all = try (1...3).map { number in try context.addChild(Probe { _ in number }) }
+                            children.open()
+                            try await gate.wait()
+                            var sum = 0
+                            for child in all { sum += try await child.value }
+                            return sum
+                        }
+                    )
+                    fresh = supervisor.add(Probe { _ in })
+                    try await children.wait()
+                    supervisor.isSuspended = true
+                }
+                gate.open()
+                #expect(try await parent.value == 6)
+                await #expect(throws: CancellationError.self) { try await fresh.value }
+
+                let late: OperationHandle<Void>
+                do {
+                    let supervisor = OperationSupervisor(.init(simulation))
+                    await supervisor.enterBackground(grace: .seconds(30))
+                    late = supervisor.add(Probe { _ in })
+                }
+                await #expect(throws: CancellationError.self) { try await late.value }
+            }
+        }
+    }
+
     @Test("D8: a chain of 100,000 waiting operations ends without recursion if its head fails or it is released")
     func longChains() async throws {
         let alive = Locked(0)
