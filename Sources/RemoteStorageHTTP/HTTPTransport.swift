@@ -71,7 +71,7 @@ package final class HTTPTransport: HTTPSending {
                 var response = try await exchange(request)
                 response.wasRepeated = schedule.attempts > 1
                 guard settings.isTransient(response, request) else { return response }
-                // A gateway may answer while the server behind it goes on.
+                // A gateway may answer while the server behind it continues.
                 let isLeftOpen = [408, 500, 502, 504].contains(response.status)
                 retryAfter = RetrySchedule.retryAfter(response.headers.first(name: "Retry-After"), now: Date())
                 await response.discard()
@@ -174,12 +174,12 @@ package final class HTTPTransport: HTTPSending {
         switch request.body {
         case .content(let content, let path):
             message.headers.add(name: "Content-Type", value: "application/octet-stream")
-            return try await upload(content, path, message)
+            return try await upload(content, path, message, replyLimit: request.replyLimit)
         case .bytes(let bytes, let contentType):
             message.headers.add(name: "Content-Type", value: contentType)
-            // AsyncHTTPClient limits the wait for the answer from when it has the whole body, which it may be sending then.
+            // AsyncHTTPClient starts its read timeout when it has been given the whole body, even if most of it is unsent.
             guard bytes.count <= UploadPipe.sliceBytes else {
-                return try await upload(RemoteContent(bytes), .root, message)
+                return try await upload(RemoteContent(bytes), .root, message, replyLimit: request.replyLimit)
             }
             message.body = .bytes(ByteBuffer(bytes: bytes))
         case nil: break
@@ -211,7 +211,8 @@ package final class HTTPTransport: HTTPSending {
     private func upload(
         _ content: RemoteContent,
         _ path: RemotePath,
-        _ message: HTTPClientRequest
+        _ message: HTTPClientRequest,
+        replyLimit: Int?
     ) async throws -> HTTPResponse {
         let pipe = UploadPipe(content, path)
         var message = message
@@ -221,7 +222,7 @@ package final class HTTPTransport: HTTPSending {
                 await pipe.pump()
                 return nil
             }
-            group.addTask { try await self.execute(message) }
+            group.addTask { try await self.execute(message, replyLimit: replyLimit) }
             group.addTask {
                 try await self.watch(pipe)
                 return nil
@@ -241,7 +242,7 @@ package final class HTTPTransport: HTTPSending {
 
     /// Throws if the server accepts nothing of a body for the time limit of writing.
     ///
-    /// AsyncHTTPClient's limit doesn't apply while the connection accepts no bytes.
+    /// AsyncHTTPClient's limit doesn't apply while the connection accepts no bytes. Like its limits, this one is real time.
     private func watch(_ pipe: UploadPipe) async throws {
         var former: Int?
         while true {

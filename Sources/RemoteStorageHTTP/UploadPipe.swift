@@ -11,7 +11,7 @@ struct UploadPipe: Sendable {
     private let failed = Locked<(any Error)?>(nil)
     private let sending = Locked<(slice: Int, isWaiting: Bool)>((0, false))
 
-    /// The most bytes that are passed on at once.
+    /// The maximum number of bytes that are passed on at once.
     static let sliceBytes = 1 << 18
 
     init(_ content: RemoteContent, _ path: RemotePath) {
@@ -47,7 +47,9 @@ struct UploadPipe: Sendable {
     }
 
     /// The number of the slice that the server has yet to accept; `nil` while the content is read.
-    var waitingSlice: Int? { sending.withLock { $0.isWaiting ? $0.slice : nil } }
+    ///
+    /// The first slice doesn't count: it also waits for the connection, which has a limit of its own.
+    var waitingSlice: Int? { sending.withLock { $0.isWaiting && $0.slice > 1 ? $0.slice : nil } }
 
     private func send(_ slice: ByteBuffer) async {
         sending.withLock { $0 = ($0.slice + 1, true) }

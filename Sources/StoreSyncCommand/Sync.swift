@@ -10,7 +10,7 @@ struct Sync: AsyncParsableCommand {
         abstract: "Synchronizes a SQLite database record by record: edits of several devices are merged.",
         discussion: """
             The first device uploads its store. On another device the store is created. `storesync check` says which \
-            tables synchronize. Devices whose apps are older go on after a compatible change of the schema.
+            tables synchronize. Devices whose apps are older continue to synchronize after a compatible change of the schema.
             """
     )
 

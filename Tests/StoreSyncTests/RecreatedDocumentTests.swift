@@ -92,9 +92,11 @@ struct RecreatedDocumentTests {
             await connections[1].die(births.map { DyingBackend.Death(request: $0, isAfter: true) })
             let created = try? await creator.registerDocument(recreates: true).value
             guard births != nil else {
-                births = await connections[1].requests.firstIndex {
-                    $0.isChange && $0.name.hasSuffix("documentInfo.plist")
-                }
+                let requests = await connections[1].requests
+                let birth: Int = try #require(
+                    requests.firstIndex { $0.isChange && $0.name.hasSuffix("documentInfo.plist") }
+                )
+                births = birth
                 continue
             }
             #expect(created == nil)

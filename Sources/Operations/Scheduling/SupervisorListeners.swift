@@ -112,7 +112,7 @@ extension SchedulerBoard {
         tellChanges()
     }
 
-    /// Whether operations wait for someone to resume the supervisor, who needs a reference to it.
+    /// Whether some operations can start only after the app resumes the supervisor.
     var holdsBack: Bool { scheduler.isSuspended || scheduler.width == 0 || scheduler.isInBackground }
 
     /// Whether an operation would never start once the last reference to the supervisor is released.
@@ -121,7 +121,8 @@ extension SchedulerBoard {
     func holdsBack(_ record: OperationRecord) -> Bool {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return false }
         let traits = scheduler.entries[Int(record.position)].traits
-        guard !traits.contains(.isChild) || scheduler.width == 0 else { return false }
+        // The handles of a coalesced operation end with it, which may be running.
+        guard !traits.contains(.isJoined), !traits.contains(.isChild) || scheduler.width == 0 else { return false }
         return scheduler.isSuspended || scheduler.width == 0 || !traits.contains(.mayContinueInBackground)
     }
 

@@ -198,13 +198,13 @@ extension S3Backend {
                 return
             } catch let error as RemoteError where error.code == .alreadyExists {
                 let headers = try await headers(of: claim.path)
-                if headers?.first(name: Write.header) == claim.identifier { return }
-                if let headers, let now = headers.first(name: "Date").flatMap({ HTTPDate($0)?.date }),
-                    let taken = headers.first(name: "Last-Modified").flatMap({ HTTPDate($0)?.date }),
-                    now.timeIntervalSince(taken) > 600
-                {
-                    await release(claim)
-                }
+                let now = headers?.first(name: "Date").flatMap { HTTPDate($0)?.date }
+                let taken = headers?.first(name: "Last-Modified").flatMap { HTTPDate($0)?.date }
+                let age = now.flatMap { now in taken.map { now.timeIntervalSince($0) } }
+                // Half of the time after which others remove it is left for the completion.
+                let isOurs = headers?.first(name: Write.header) == claim.identifier
+                if isOurs, let age, age < 300 { return }
+                if isOurs || age.map({ $0 > 600 }) == true { await release(claim) }
                 try await configuration.clock.sleep(for: backoff.delay(after: attempt))
             }
         }
@@ -225,8 +225,8 @@ extension S3Backend {
             headers: write.conditionHeader,
             payload: S3Payload(upload.completion(count))
         )
-        // The server can't combine these parts, so resuming the upload would fail again.
-        if response.status == 400 {
+        // The server can't combine these parts, or has lost the upload: resuming it would fail again.
+        if [400, 404].contains(response.status) {
             await abort(upload.identifier, of: location.key(write.path))
             upload.isAborted = true
         }

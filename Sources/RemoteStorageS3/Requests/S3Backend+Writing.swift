@@ -135,8 +135,15 @@ extension S3Backend {
         {
             return headers
         }
-        guard isRefused, failure.code != "NoSuchBucket", failure.code != "NoSuchUpload" else {
+        guard failure.code != "NoSuchBucket", isRefused || failure.status == 404 else {
             throw failure.error(at: write.path, in: location)
+        }
+        guard isRefused, failure.code != "NoSuchUpload" else {
+            throw RemoteError(
+                .unavailable,
+                "\(identity) lost “\(write.path)” while it was written. Try again.",
+                path: write.path
+            )
         }
         throw write.refusal
     }

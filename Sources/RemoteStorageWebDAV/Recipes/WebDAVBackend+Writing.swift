@@ -210,7 +210,8 @@ extension WebDAVBackend {
                 guard let delay = schedule.delay(retryAfter: nil, random: .random(in: 0..<1)) else { throw failure }
                 try await settings.clock.sleep(for: delay)
                 // The server may still be moving the file. A request that doesn't overwrite changes nothing then, and is
-                // refused if the destination is still the former file.
+                // refused if the destination is still the former file. If it is, the first request most probably never
+                // arrived, and is repeated.
                 let outcome = try await sendMove(
                     method,
                     source,
@@ -220,7 +221,7 @@ extension WebDAVBackend {
                 )
                 guard case .refused(let response) = outcome else { return outcome }
                 if try await hasMoved(source, to: destination) { return .moved }
-                guard response.status == 412 else { return outcome }
+                guard [405, 409, 412].contains(response.status) else { return outcome }
             }
         }
     }

@@ -70,24 +70,36 @@ extension ApplicationRegistrationOperation {
             let current = try await hooks.fetchRegistration(hierarchy)
             if current != nil { return try await settle(aside, beside: ReplacedApplication(registration: current)) }
             if aside.isLate { return }
+            // Devices that write late have no keys to write: this is a new application that hasn't arrived completely.
+            let keys = try await EncryptionFiles.fetch(hooks, hierarchy)
+            guard !keys.hasSalt, keys.passwordTest == nil else { return }
             let late = try hierarchy.staged(
                 as: AsideName(application: request.application, epoch: aside.name.epoch).name
             )
             guard try await replacement.moveApplicationAside(hierarchy, to: late.root) else { continue }
+            // Another device has put an application there in the meantime.
+            if try await hooks.fetchRegistration(late) != nil {
+                _ = try await hooks.publishApplication(stagedAt: late.root, hierarchy)
+                continue
+            }
             try await replacement.moveLateFiles(from: late, to: aside.hierarchy)
         }
-        throw StoreSyncError(
+        throw isWrittenTo
+    }
+
+    /// The error if other devices write to the application's path while it's aside.
+    var isWrittenTo: StoreSyncError {
+        StoreSyncError(
             .busy,
-            """
-            Another device keeps writing to \(request.application), which is being created again. Nothing is lost. Try \
-            again.
-            """
+            "Another device is writing to \(request.application), which is being created again. Nothing is lost. Try again."
         )
     }
 
     private static var maximumLateWrites: Int { 8 }
 
     /// Removes what was moved aside if it belongs to another epoch than the current application.
+    ///
+    /// A copy of the current application stays, since either may have files that the other lacks.
     private func settle(_ aside: AsideApplication, beside current: ReplacedApplication) async throws {
         // An application whose registration can't be read may be the same one.
         guard let epoch = current.epoch(hierarchy) else { return }

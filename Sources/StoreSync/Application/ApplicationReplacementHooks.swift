@@ -76,7 +76,7 @@ extension ApplicationReplacementHooks {
         try await backend.remove(aside)
     }
 
-    /// Moves every file and directory whose name is free, then removes what is left.
+    /// Moves what has a free name, copies files over those of the same names, and removes what is left.
     public func moveLateFiles(from late: ApplicationHierarchy, to hierarchy: ApplicationHierarchy) async throws {
         try await backend.moveContent(of: late.root, to: hierarchy.root)
         try await backend.remove(late.root)

@@ -302,6 +302,24 @@ struct OperationSupervisorTests {
                 #expect(try await parent.value == 6)
                 await #expect(throws: CancellationError.self) { try await fresh.value }
 
+                let (started, end) = (Gate(), Gate())
+                let joined: OperationHandle<Int>
+                do {
+                    let supervisor = OperationSupervisor(.init(simulation))
+                    joined = supervisor.add(
+                        Probe { _ in
+                            started.open()
+                            try await end.wait()
+                            return 7
+                        },
+                        options: OperationOptions(coalescingKey: "k")
+                    )
+                    try await started.wait()
+                    supervisor.isSuspended = true
+                }
+                end.open()
+                #expect(try await joined.value == 7)
+
                 let late: OperationHandle<Void>
                 do {
                     let supervisor = OperationSupervisor(.init(simulation))

@@ -62,9 +62,9 @@ struct ReplacementTests {
         let scene = try await PasscodeScene(.folder)
         let name = "\(scene.fixture.application)/Documents/notes/WholeStore/late/file"
         var count = 1
-        let interval = TestDepth.choose(quick: 3, ci: 2, deep: 1)
         for dies in [false, true] {
             var (number, restored) = (0, 0)
+            let interval = dies ? TestDepth.choose(quick: 3, ci: 2, deep: 1) : 1
             while number < count {
                 let comment = "\(dies ? "dying at" : "before") request \(number)"
                 let backend = try await scene.restore()
