@@ -310,7 +310,7 @@ public actor DocumentRegistrationOperation: Operation {
         context.reportProgress(0.7)
         let former = try await context.blocking { [state, key] in try state.formerRemovalNotes(for: key) }
         let clientNotes = clientNotes(integrityKey)
-        let (notes, ignored) = try await clientNotes.authentic(removalNotes(remote))
+        let (notes, ignored) = try await clientNotes.authentic(removalNotes(remote, of: info))
         var warnings = remote.warnings + ignored
         let wasRemoved = !notes.filter { !isFormer($0, among: former, &warnings) }.isEmpty
         let mustReplace = !found.didCreate && (wasRemoved || found.isOther)
@@ -345,12 +345,12 @@ public actor DocumentRegistrationOperation: Operation {
         try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
     }
 
-    /// The notes on this client, read again if it has just created its directories.
+    /// The notes on this client, read again if it has just created its directories in a recreated document.
     ///
     /// A device that creates the document again writes a note on every client, and then removes the notes on those
     /// that have directories. A client that reads the notes once its directories exist misses none of the others.
-    private func removalNotes(_ remote: RemoteState) async throws -> [ClientNote] {
-        guard !remote.clients.contains(application.client) else { return remote.removalNotes }
+    private func removalNotes(_ remote: RemoteState, of info: DocumentInfo) async throws -> [ClientNote] {
+        guard info.isRecreated, !remote.clients.contains(application.client) else { return remote.removalNotes }
         return try await ClientNote.read(on: application.client, in: hierarchy.deletedClients, hooks)
     }
 
