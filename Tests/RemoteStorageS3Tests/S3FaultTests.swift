@@ -117,6 +117,28 @@ extension S3Tests {
             }
         }
 
+        @Test("gives up on a server that stops accepting a part")
+        func standstill() async throws {
+            let server = try await S3Server.shared(.moto)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("PUT") && line.contains("/file ") ? .standstill : .none
+            }
+            var configuration = try server.configuration(port: proxy.port)
+            configuration.retries = .none
+            configuration.partSize = 64 << 20
+            configuration.timeouts.read = .seconds(3600)
+            configuration.timeouts.write = .milliseconds(100)
+            let backend = S3Backend(configuration)
+            let error = await #expect(throws: RemoteError.self) {
+                try await backend.write([UInt8](repeating: 7, count: 32 << 20), to: RemotePath("file"), when: .always)
+            }
+            #expect(error?.code == .unavailable)
+            #expect(
+                error?.cause.map { "\($0)" }?.contains("writeTimeout") == true,
+                "\(String(describing: error?.cause))"
+            )
+        }
+
         @Test("a missing gateway route isn't taken for a file that exists")
         func missingRoute() async throws {
             let server = try await S3Server.shared(.moto)

@@ -115,6 +115,25 @@ extension WebDAVTests {
             #expect(try await share.backend().bytes(at: path) == [2])
         }
 
+        @Test("gives up on a server that stops accepting a file")
+        func standstill() async throws {
+            let share = try await WebDAVShare(on: .apache)
+            let proxy = try FaultProxy(to: share.port) { _, line in line.hasPrefix("PUT") ? .standstill : .none }
+            var configuration = try share.configuration(port: proxy.port)
+            configuration.retries = .none
+            configuration.timeouts.read = .seconds(3600)
+            configuration.timeouts.write = .milliseconds(100)
+            let backend = WebDAVBackend(configuration)
+            let error = await #expect(throws: RemoteError.self) {
+                try await backend.write([UInt8](repeating: 7, count: 32 << 20), to: RemotePath("file"), when: .always)
+            }
+            #expect(error?.code == .unavailable)
+            #expect(
+                error?.cause.map { "\($0)" }?.contains("writeTimeout") == true,
+                "\(String(describing: error?.cause))"
+            )
+        }
+
         @Test("a content can be read after its backend was released")
         func releasedBackend() async throws {
             let share = try await WebDAVShare(on: .apache)

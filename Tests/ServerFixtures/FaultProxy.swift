@@ -23,6 +23,8 @@ package final class FaultProxy: Sendable {
         case trickle(bytes: Int, milliseconds: UInt32)
         /// The request isn't answered until the client gives up.
         case silence
+        /// The request's body isn't read, and it isn't answered.
+        case standstill
         /// The request is passed on and carried out, and its answer is replaced by one with this status.
         case replaceReply(Int)
     }
@@ -33,6 +35,8 @@ package final class FaultProxy: Sendable {
     private let decide: @Sendable (Int, String) -> Fault
     private let rewrite: @Sendable (String) -> String
     private let heads = Mutex<[String]>([])
+    /// Connections at a standstill, which stay open.
+    private let halted = Mutex<[LoopbackSocket]>([])
 
     /// Starts a proxy.
     ///
@@ -90,6 +94,7 @@ package final class FaultProxy: Sendable {
             client.finish()
         case .loseRequest: client.end()
         case .silence: while !client.read().isEmpty {}
+        case .standstill: halted.withLock { $0.append(client) }
         case .replaceReply(let status):
             forward(client, head, body, replyLimit: 0, Self.answer(status, headers: []))
         case .cutRequest(let count): forward(client, head, body, bodyLimit: count)
