@@ -43,7 +43,7 @@ package struct HTTPResponse: Sendable {
     package var headers: HTTPHeaders
     package var body: HTTPClientResponse.Body
     /// The transport that still receives the body, which must not be released before.
-    package var connection: (any HTTPSending)?
+    package var transport: (any HTTPSending)?
     /// The whole body, if the request asked for it.
     package var bytes: [UInt8] = []
     /// Whether the request was sent more than once: the server may have carried out an earlier one without an answer.

@@ -192,7 +192,7 @@ package final class HTTPTransport: HTTPSending {
             // Each phase has its own limit. The duration of a whole request depends on the amount of data.
             let answer = try await client.execute(message, deadline: .distantFuture)
             var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
-            response.connection = self
+            response.transport = self
             // The bodies of error answers are short.
             if let limit = replyLimit ?? (response.status >= 300 ? 1 << 18 : nil) {
                 try await response.readWhole(upTo: limit)

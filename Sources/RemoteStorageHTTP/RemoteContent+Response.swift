@@ -31,7 +31,7 @@ extension RemoteContent {
         }
         self.init(
             response.body,
-            from: response.connection,
+            from: response.transport,
             skipping: skipped,
             length: length,
             limit: range?.upperBound,
@@ -42,7 +42,7 @@ extension RemoteContent {
 
     private init(
         _ body: HTTPClientResponse.Body,
-        from connection: (any HTTPSending)?,
+        from transport: (any HTTPSending)?,
         skipping skipped: Int64,
         length: Int64?,
         limit: Int64?,
@@ -54,7 +54,7 @@ extension RemoteContent {
             var toSkip = skipped
             var left = length ?? limit.map { $0 - skipped }
             return {
-                defer { extendLifetime(connection) }
+                defer { extendLifetime(transport) }
                 while left != 0 {
                     try Task.checkCancellation()
                     let buffer: ByteBuffer?

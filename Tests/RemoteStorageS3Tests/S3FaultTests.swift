@@ -126,7 +126,6 @@ extension S3Tests {
             var configuration = try server.configuration(port: proxy.port)
             configuration.retries = .none
             configuration.partSize = 64 << 20
-            configuration.timeouts.read = .seconds(3600)
             configuration.timeouts.write = .milliseconds(100)
             let backend = S3Backend(configuration)
             let error = await #expect(throws: RemoteError.self) {

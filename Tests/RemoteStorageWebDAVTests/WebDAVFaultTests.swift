@@ -74,6 +74,23 @@ extension WebDAVTests {
             }
         }
 
+        /// Returns a proxy with a fault of the first moves of written files, and the number of such moves.
+        private static func proxy(
+            to share: WebDAVShare,
+            firstMoves count: Int,
+            _ fault: FaultProxy.Fault
+        ) throws -> (FaultProxy, Locked<Int>) {
+            let moves = Locked(0)
+            let proxy = try FaultProxy(to: share.port) { _, line in
+                guard line.hasPrefix("MOVE"), line.contains("/content ") else { return .none }
+                return moves.withLock { moves in
+                    moves += 1
+                    return moves <= count ? fault : .none
+                }
+            }
+            return (proxy, moves)
+        }
+
         @Test(
             "a gateway's answer to a move that the server carries out doesn't cost the file",
             arguments: [408, 502, 504]
@@ -82,14 +99,7 @@ extension WebDAVTests {
             let share = try await WebDAVShare(on: .rclone)
             let path = try RemotePath("file")
             try await share.backend().write([1], to: path, when: .always)
-            let moves = Locked(0)
-            let proxy = try FaultProxy(to: share.port) { _, line in
-                guard line.hasPrefix("MOVE"), line.contains("/content ") else { return .none }
-                return moves.withLock { moves in
-                    moves += 1
-                    return moves == 1 ? .replaceReply(status) : .none
-                }
-            }
+            let (proxy, moves) = try Self.proxy(to: share, firstMoves: 1, .replaceReply(status))
             let backend = WebDAVBackend(try share.configuration(port: proxy.port))
             try await backend.write([2], to: path, when: .always)
             #expect(try await share.backend().bytes(at: path) == [2])
@@ -101,14 +111,7 @@ extension WebDAVTests {
             let share = try await WebDAVShare(on: .rclone)
             let path = try RemotePath("file")
             try await share.backend().write([1], to: path, when: .always)
-            let moves = Locked(0)
-            let proxy = try FaultProxy(to: share.port) { _, line in
-                guard line.hasPrefix("MOVE"), line.contains("/content ") else { return .none }
-                return moves.withLock { moves in
-                    moves += 1
-                    return moves <= count ? .loseRequest : .none
-                }
-            }
+            let (proxy, _) = try Self.proxy(to: share, firstMoves: count, .loseRequest)
             var configuration = try share.configuration(port: proxy.port)
             configuration.clock = RecordingClock(waits: Locked([]))
             try await WebDAVBackend(configuration).write([2], to: path, when: .always)
@@ -121,7 +124,6 @@ extension WebDAVTests {
             let proxy = try FaultProxy(to: share.port) { _, line in line.hasPrefix("PUT") ? .standstill : .none }
             var configuration = try share.configuration(port: proxy.port)
             configuration.retries = .none
-            configuration.timeouts.read = .seconds(3600)
             configuration.timeouts.write = .milliseconds(100)
             let backend = WebDAVBackend(configuration)
             let error = await #expect(throws: RemoteError.self) {

@@ -94,7 +94,10 @@ package final class FaultProxy: Sendable {
             client.finish()
         case .loseRequest: client.end()
         case .silence: while !client.read().isEmpty {}
-        case .standstill: halted.withLock { $0.append(client) }
+        case .standstill:
+            // Otherwise the system would accept up to the whole body on its own.
+            client.limitReceiveBuffer(to: 1 << 16)
+            halted.withLock { $0.append(client) }
         case .replaceReply(let status):
             forward(client, head, body, replyLimit: 0, Self.answer(status, headers: []))
         case .cutRequest(let count): forward(client, head, body, bodyLimit: count)

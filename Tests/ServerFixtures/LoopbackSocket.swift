@@ -61,6 +61,12 @@ package final class LoopbackSocket: Sendable {
         close(descriptor)
     }
 
+    /// Limits what the system receives before it's read.
+    func limitReceiveBuffer(to bytes: Int32) {
+        var bytes = bytes
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     var port: Int {
         var address = sockaddr_in()
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
