@@ -41,11 +41,24 @@ extension KeychainConformanceTests {
         let secret = try DeviceSecret(in: fixture.folder).readOrMake()
         #expect(secret.count == 32)
         let file = try Data(contentsOf: fixture.url(DeviceSecret.name))
-        #expect(UUID(uuidString: String(decoding: file, as: UTF8.self)) != nil)
+        let name = try #require(DeviceSecret.Name(Array(file)))
         #expect(try DeviceSecret(in: fixture.folder).readOrMake() == secret)
         let keychain = try await fixture.open()
         try await keychain.add(SecretBytes("s"), as: KeychainItem(service: "notes", account: "key"))
-        deleteItem(DeviceSecret.service, String(decoding: file, as: UTF8.self))
+        deleteItem(DeviceSecret.service, name.item.uuidString)
+        await expect(.notEntitled, "access group") {
+            let original = try await FileKeychain(at: fixture.url(), entitlements: .notes)
+            try await original.unlock(with: fixture.deviceSecret)
+        }
+        #expect(DeviceSecret(in: fixture.folder).itemOfAnotherDevice() == nil)
+        // A copy is a file of its own.
+        try FileManager.default.removeItem(at: fixture.url(DeviceSecret.name))
+        try Data(DeviceSecret.Name(item: name.item, inode: 0).bytes).write(to: fixture.url(DeviceSecret.name))
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o600],
+            ofItemAtPath: fixture.url(DeviceSecret.name).path
+        )
+        #expect(DeviceSecret(in: fixture.folder).itemOfAnotherDevice() == name.item)
         await expect(.deviceSecretMissing, "copied from another device") {
             let copy = try await FileKeychain(at: fixture.url(), entitlements: .notes)
             try await copy.unlock(with: fixture.deviceSecret)

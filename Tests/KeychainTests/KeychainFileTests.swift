@@ -75,6 +75,26 @@ struct KeychainFileTests {
         await expect(.corrupt, words, sourceLocation: sourceLocation) { _ = try KeychainFile(content) }
     }
 
+    @Test("The files of many clients, each with the maximum number of items, can be in memory at the same time")
+    func manyFullFiles() async {
+        // Each secret in memory of its own would exceed what Linux allows a process, which ends it.
+        await #expect(processExitsWith: .success) {
+            let entries = try (0..<KeychainLimits.items).map { number in
+                let stamp = Stamp(counter: UInt64(number) + 1, replica: Self.identifier(1))
+                return (try Self.key("\(number)"), ItemEntry(stamp: stamp, secret: SecretBytes("\(number)")))
+            }
+            let file = KeychainFile(
+                replica: Self.identifier(1),
+                publication: Self.identifier(9),
+                seen: [Self.identifier(1): UInt64(entries.count)],
+                entries: Dictionary(uniqueKeysWithValues: entries)
+            )
+            let content = file.content().bytes
+            let files = try (0..<5).map { _ in try KeychainFile(content) }
+            #expect(files.allSatisfy { $0 == file })
+        }
+    }
+
     @Test("has a canonical form: content that can be read is written again, byte for byte")
     func roundTrip() throws {
         let file = try Self.file()

@@ -68,11 +68,33 @@ struct LockTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
     }
 
+    @Test("Reads beside a change of the lock succeed, and the keychain stays unlocked")
+    func changeBesideReads() async throws {
+        let keychain = try await fixture.open()
+        try await keychain.add(SecretBytes("geheim"), as: Self.item)
+        for _ in 0..<20 {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                let lock = fixture.deviceSecret
+                group.addTask { try await keychain.changeLock(to: lock) }
+                for _ in 0..<8 {
+                    group.addTask {
+                        let secret = try await keychain.secret(matching: KeychainQuery(Self.item))
+                        let expected = SecretBytes("geheim")
+                        #expect(secret == expected)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let isLocked = await keychain.isLocked
+            #expect(!isLocked)
+        }
+    }
+
     #if !canImport(Security)
     @Test("A directory whose secret is in the system's keychain of another device opens nothing here, and says why")
     func copied() async throws {
         _ = try await fixture.open()
-        try Data(UUID().uuidString.utf8).write(to: secretFile)
+        try Data(DeviceSecret.Name(item: UUID(), inode: 0).bytes).write(to: secretFile)
         let keychain = try await locked()
         await expect(.deviceSecretMissing, "copied from another device") {
             try await keychain.unlock(with: fixture.deviceSecret)

@@ -32,6 +32,27 @@ struct SecretTests {
         #expect(throws: Failure.self) { try SecretBytes(count: 16) { _ in throw Failure() } }
     }
 
+    @Test("in common memory have their own bytes and lengths, can't be written, and outlive each other")
+    func several() async throws {
+        let content: [[UInt8]] = [[1, 2], [], [3, 4, 5]]
+        func secrets() -> [SecretBytes] {
+            SecretBytes.several(upTo: [2, 8, 8]) { index, buffer in
+                buffer.copyBytes(from: content[index])
+                return content[index].count
+            }
+        }
+        #expect(secrets().map { $0.withBytes { Array($0) } } == content)
+        #expect(secrets()[2] == SecretBytes(copying: content[2]))
+        #expect(SecretBytes.several(upTo: []) { _, _ in 0 }.isEmpty)
+        await #expect(processExitsWith: .failure) {
+            let secrets = SecretBytes.several(upTo: [8, 8]) { _, buffer in buffer.count }
+            secrets[1].withBytes { bytes in
+                guard let start = bytes.baseAddress else { return }
+                UnsafeMutableRawPointer(mutating: start).storeBytes(of: 0, as: UInt8.self)
+            }
+        }
+    }
+
     @Test(
         "F3: a password is UTF-8 in its normal form, without one line end, and otherwise unchanged",
         arguments: [

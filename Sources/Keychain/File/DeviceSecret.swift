@@ -12,8 +12,6 @@ package struct DeviceSecret {
     /// The name of the file.
     package static let name = "keychain-secret"
     private static let byteCount = 32
-    /// The size of a UUID as text, by which a file with the name of an item is told from a file with the secret.
-    private static let nameByteCount = 36
 
     private let directory: URL
 
@@ -25,9 +23,9 @@ package struct DeviceSecret {
     ///
     /// It's `nil` too if the secret can't be read for another reason, which the keychain reports when it's unlocked.
     package func itemOfAnotherDevice() -> UUID? {
-        guard let file = try? openIfPresent(), let item = try? item(named: file) else { return nil }
+        guard let file = try? openIfPresent(), let named = try? name(in: file), named.isCopied else { return nil }
         do throws(KeychainError) {
-            return try Self.secret(of: item) == nil ? item : nil
+            return try Self.secret(of: named.item) == nil ? named.item : nil
         } catch {
             return nil
         }
@@ -60,8 +58,8 @@ package struct DeviceSecret {
 
     private func readIfPresent() throws(KeychainError) -> SecretBytes? {
         guard let file = try openIfPresent() else { return nil }
-        if let item = try item(named: file) {
-            guard let secret = try Self.secret(of: item) else { throw ofAnotherDevice }
+        if let named = try name(in: file) {
+            guard let secret = try Self.secret(of: named.item) else { throw named.isCopied ? ofAnotherDevice : hidden }
             return secret
         }
         guard let status = try? file.status(), status.size == Self.byteCount else { throw corrupt }
@@ -95,26 +93,50 @@ package struct DeviceSecret {
         return file
     }
 
-    /// The item in a system's keychain that the file names; `nil` if the file has the secret itself.
-    private func item(named file: OpenFile) throws(KeychainError) -> UUID? {
-        guard let status = try? file.status(), status.size == Self.nameByteCount else { return nil }
-        guard let name = try? file.read(at: 0, upTo: Self.nameByteCount),
-            let item = UUID(uuidString: String(decoding: name, as: UTF8.self))
-        else { throw corrupt }
-        return item
+    /// What a file without the secret names: an item of a system's keychain, and the file's own inode.
+    ///
+    /// Text: the identifier, a space, and the inode in hexadecimal. A copy of the file has another inode. If the item isn't found,
+    /// that tells a copy on another device from the original in a program that isn't entitled to the item.
+    package struct Name {
+        package let item: UUID
+        let inode: UInt64
+
+        package init(item: UUID, inode: UInt64) { (self.item, self.inode) = (item, inode) }
+
+        init?(_ bytes: [UInt8]) {
+            let fields = String(decoding: bytes, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: false)
+            guard fields.count == 2, let item = UUID(uuidString: String(fields[0])),
+                let inode = UInt64(fields[1], radix: 16)
+            else { return nil }
+            self.init(item: item, inode: inode)
+        }
+
+        package var bytes: [UInt8] { Array("\(item.uuidString) \(String(inode, radix: 16))".utf8) }
+
+        /// More than the secret's bytes, by which the files are told apart.
+        static let byteCounts = 38...53
     }
+
+    /// Returns what the file names, and whether it's a copy; `nil` if the file has the secret itself.
+    private func name(in file: OpenFile) throws(KeychainError) -> (item: UUID, isCopied: Bool)? {
+        guard let status = try? file.status(), Name.byteCounts.contains(Int(status.size)) else { return nil }
+        guard let bytes = try? file.read(at: 0, upTo: Int(status.size)), let name = Name(bytes) else { throw corrupt }
+        return (name.item, name.inode != Self.inode(status))
+    }
+
+    private static func inode(_ status: Stat) -> UInt64 { UInt64(truncatingIfNeeded: status.inode.rawValue) }
 
     /// Creates the secret, complete and durable, unless another process creates it first.
     private func make() throws(KeychainError) {
         let secret = SecretBytes(randomCount: Self.byteCount)
         #if canImport(Security)
-        let item = KeychainItem(service: Self.service, account: UUID().uuidString)
+        let item = UUID()
         do throws(KeychainError) {
-            _ = try SecurityKeychain.add(secret, as: item)
-            return try write(SecretBytes(copying: Array(item.account.utf8)))
+            _ = try SecurityKeychain.add(secret, as: KeychainItem(service: Self.service, account: item.uuidString))
+            return try write { inode in SecretBytes(copying: Name(item: item, inode: inode).bytes) }
         } catch  where error.code == .notEntitled {}
         #endif
-        try write(secret)
+        try write { _ in secret }
     }
 
     #if canImport(Security)
@@ -136,19 +158,28 @@ package struct DeviceSecret {
     }
 
     /// Writes the file, complete and durable, unless another process creates it first.
-    private func write(_ content: SecretBytes) throws(KeychainError) {
+    ///
+    /// - Parameter content: Is called with the file's inode.
+    /// - Throws: ``KeychainError/Code/cannotWrite``.
+    private func write(_ content: (_ inode: UInt64) -> SecretBytes) throws(KeychainError) {
         do throws(Errno) {
             let directory = try Directory(path: directory.path)
             let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
             let file = try directory.create(temporary, permissions: .ownerReadWrite)
             // Removes the temporary name, whether or not the file got its final name.
             defer { try? directory.unlink(temporary) }
-            try content.withBytes { bytes throws(Errno) in try file.write(bytes) }
+            try content(Self.inode(file.status())).withBytes { bytes throws(Errno) in try file.write(bytes) }
             // The umask may have narrowed the mode, but never widened it: the owner must be able to read the file.
             try file.setPermissions(.ownerReadWrite)
             try file.synchronize()
             // Unlike a rename, a link never replaces an existing file.
-            do { try directory.link(temporary, to: directory, Self.name) } catch  where error == .fileExists {}
+            do throws(Errno) {
+                do throws(Errno) {
+                    try directory.link(temporary, to: directory, Self.name)
+                } catch  where error.isNoHardLink {
+                    try directory.renameExclusively(temporary, to: directory, Self.name)
+                }
+            } catch  where error == .fileExists {}
             try directory.synchronize()
         } catch {
             throw cannotWrite(error)
@@ -171,6 +202,17 @@ package struct DeviceSecret {
             """
             \(directory.path) was copied from another device, whose system's keychain has the device secret. Use a new \
             directory on this device.
+            """
+        )
+    }
+
+    private var hidden: KeychainError {
+        KeychainError(
+            .notEntitled,
+            """
+            The device secret of \(directory.path) is in an item of the system's keychain that this program can't find. If \
+            another program of yours made it, give both the same keychain access group, first in their entitlements. If the \
+            item was deleted, use a new directory.
             """
         )
     }

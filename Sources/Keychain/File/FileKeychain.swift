@@ -93,10 +93,9 @@ public actor FileKeychain: KeychainServices {
         try check(query)
         return try await runBlocking(on: executor) { [database, entitlements] in
             try database.read { keychain in
-                try keychain.items(matching: query, entitlements).compactMap { row in
-                    try keychain.secret(of: row).map {
-                        KeychainMatch(item: row.key.item(isSynchronizable: row.isSynchronizable), secret: $0)
-                    }
+                let rows = try keychain.items(matching: query, entitlements)
+                return zip(rows, try keychain.secrets(of: rows)).compactMap { row, secret in
+                    secret.map { KeychainMatch(item: row.key.item(isSynchronizable: row.isSynchronizable), secret: $0) }
                 }
             }
         }

@@ -124,8 +124,12 @@ final class KeychainDatabase: Sendable {
 
     /// Seals all content again with another key.
     func relock(_ wrapped: WrappedKey, _ key: EpochKey) throws {
-        try write { try $0.reseal(by: wrapped, key) }
-        self.key.withLock { $0 = key }
+        try transact {
+            try transaction($0, currentKey).reseal(by: wrapped, key)
+        } onCommit: {
+            // Before the next transaction, which would find that its key isn't the file's.
+            self.key.withLock { $0 = key }
+        }
     }
 
     // MARK: Transactions
@@ -160,14 +164,20 @@ final class KeychainDatabase: Sendable {
         return KeychainTransaction(db: db, key: key)
     }
 
-    private func transact<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    private func transact<Value>(
+        _ body: (Database) throws -> Value,
+        onCommit: () -> Void = {}
+    ) throws -> Value {
         try access { queue in
             var result: Value?
-            // Immediate, so that two processes that read and then write wait for each other from the start of the transaction.
-            try queue.inTransaction(.immediate) { db in
-                result = try body(db)
-                try steps.reached("before a commit of the keychain")
-                return .commit
+            try queue.inDatabase { db in
+                // Immediate, so that two processes that read and then write wait for each other from the start of the transaction.
+                try db.inTransaction(.immediate) {
+                    result = try body(db)
+                    try steps.reached("before a commit of the keychain")
+                    return .commit
+                }
+                onCommit()
             }
             guard let result else { preconditionFailure("a transaction that committed has a result") }
             return result

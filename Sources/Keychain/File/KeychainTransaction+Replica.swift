@@ -4,9 +4,10 @@ extension KeychainTransaction {
     /// Returns all synchronizable items and tombstones.
     func replica() throws -> KeychainReplica {
         var replica = KeychainReplica(clock: try clock())
-        for row in try rows(where: "isSynchronizable != 0") {
+        let rows = try rows(where: "isSynchronizable != 0")
+        for (row, secret) in zip(rows, try secrets(of: rows)) {
             guard case .synchronizable(let stamp) = row.version else { continue }
-            replica.entries[row.key] = ItemEntry(stamp: stamp, secret: try secret(of: row))
+            replica.entries[row.key] = ItemEntry(stamp: stamp, secret: secret)
         }
         return replica
     }

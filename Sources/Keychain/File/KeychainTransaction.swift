@@ -143,11 +143,24 @@ struct KeychainTransaction {
     /// Returns the secret of an item; `nil` for an authentic tombstone.
     func secret(of row: StoredItem) throws -> SecretBytes? {
         do {
-            let secret = try key.openSecret(row.sealed, as: row.context, upTo: KeychainLimits.secretBytes)
+            // A sealed secret isn't compressed, so it's longer than the secret.
+            let limit = min(KeychainLimits.secretBytes, row.sealed.count)
+            let secret = try key.openSecret(row.sealed, as: row.context, upTo: limit)
             return row.isTombstone ? nil : secret
         } catch {
             throw KeychainError.tampered("The item \(row.key.service.debugDescription) of the keychain", error)
         }
+    }
+
+    /// Returns the secrets of items, in the order of the rows; `nil` for an authentic tombstone.
+    func secrets(of rows: [StoredItem]) throws -> [SecretBytes?] {
+        let secrets = try SecretBytes.several(upTo: rows.map(\.sealed.count)) { index, buffer in
+            try secret(of: rows[index])?.withBytes { bytes in
+                buffer.copyMemory(from: bytes)
+                return bytes.count
+            } ?? 0
+        }
+        return zip(rows, secrets).map { $0.isTombstone ? nil : $1 }
     }
 
     /// Writes an item, or a tombstone if there is no secret.

@@ -49,9 +49,8 @@ struct ByteReader {
         return text
     }
 
-    mutating func secret(upTo limit: Int) throws(Malformed) -> SecretBytes {
-        let count = try count(upTo: limit, of: "bytes of a secret")
-        return SecretBytes(copying: try bytes(count))
+    mutating func secret(upTo limit: Int) throws(Malformed) -> ArraySlice<UInt8> {
+        try bytes(try count(upTo: limit, of: "bytes of a secret"))
     }
 
     /// Reads a vector, in the order of its identifiers.

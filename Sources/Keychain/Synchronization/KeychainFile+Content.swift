@@ -45,8 +45,8 @@ extension KeychainFile {
     private static func entries(_ reader: inout ByteReader) throws -> [ItemKey: ItemEntry] {
         let count = try reader.count(upTo: KeychainLimits.items + KeychainLimits.tombstones, of: "items and tombstones")
         var entries: [ItemKey: ItemEntry] = [:]
+        var items: [(key: ItemKey, stamp: Stamp, secret: ArraySlice<UInt8>)] = []
         var last: ItemKey?
-        var items = 0
         for _ in 0..<count {
             let group = try reader.text(upTo: KeychainLimits.attributeBytes)
             let service = try reader.text(upTo: KeychainLimits.attributeBytes)
@@ -58,17 +58,22 @@ extension KeychainFile {
             switch try reader.integer(UInt8.self) {
             case tombstone: entries[key] = ItemEntry(stamp: stamp, secret: nil)
             case item:
-                items += 1
-                guard items <= KeychainLimits.items else {
+                guard items.count < KeychainLimits.items else {
                     throw ByteReader.Malformed(reason: "it holds too many items")
                 }
-                let secret = try reader.secret(upTo: KeychainLimits.secretBytes)
-                entries[key] = ItemEntry(stamp: stamp, secret: secret)
+                items.append((key, stamp, try reader.secret(upTo: KeychainLimits.secretBytes)))
             default: throw ByteReader.Malformed(reason: "it holds something that is neither item nor tombstone")
             }
         }
-        guard entries.count - items <= KeychainLimits.tombstones else {
+        guard entries.count <= KeychainLimits.tombstones else {
             throw ByteReader.Malformed(reason: "it holds too many tombstones")
+        }
+        let secrets = SecretBytes.several(upTo: items.map(\.secret.count)) { index, buffer in
+            buffer.copyBytes(from: items[index].secret)
+            return buffer.count
+        }
+        for (item, secret) in zip(items, secrets) {
+            entries[item.key] = ItemEntry(stamp: item.stamp, secret: secret)
         }
         return entries
     }

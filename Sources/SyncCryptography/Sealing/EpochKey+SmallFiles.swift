@@ -69,7 +69,8 @@ extension EpochKey {
                     "A sealed file holds more than the expected maximum of \(limit) bytes. Another program may have written it."
                 )
             }
-            opened += chunk
+            // The only chunk of most files isn't copied, and secrets are in such files.
+            if opened.isEmpty { opened = chunk } else { opened += chunk }
             rest = rest.dropFirst(record.byteCount)
             index += 1
             if record.isLast { break }

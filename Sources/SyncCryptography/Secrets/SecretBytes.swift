@@ -12,11 +12,13 @@ import CSodium
 /// guard pages, read-only once they're filled, and overwritten when the last reference is released. Descriptions, dumps and
 /// mirrors reveal nothing of them, nor do those of values that hold them. They're compared in constant time.
 public final class SecretBytes: @unchecked Sendable, Equatable {
-    // Sendable: `memory` is written only before `init` returns, and is read-only from then on.
-    private let memory: UnsafeMutableRawPointer
+    // Sendable: the memory is written only before `init` returns, and is read-only from then on.
+    private let memory: ProtectedMemory
+    /// The bytes, within `memory`.
+    private let bytes: UnsafeRawBufferPointer
 
     /// The number of bytes.
-    public let count: Int
+    public var count: Int { bytes.count }
 
     /// Allocates bytes and fills them.
     ///
@@ -25,16 +27,41 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
     ///   - fill: Writes them; keep no copy.
     /// - Throws: What `fill` throws.
     public init(count: Int, _ fill: (UnsafeMutableRawBufferPointer) throws -> Void) rethrows {
-        Sodium.prepare()
-        guard let memory = sodium_malloc(count) else {
-            fatalError("the system provided no protected memory for a secret of \(count) bytes")
-        }
+        memory = ProtectedMemory(count: count)
+        bytes = UnsafeRawBufferPointer(memory.bytes)
+        try fill(memory.bytes)
+        memory.protect()
+    }
+
+    private init(_ memory: ProtectedMemory, _ bytes: UnsafeRawBufferPointer) {
         self.memory = memory
-        self.count = count
-        // All properties are set, so `deinit` frees the memory if `fill` throws.
-        try fill(UnsafeMutableRawBufferPointer(start: memory, count: count))
-        let status = sodium_mprotect_readonly(memory)
-        precondition(status == 0, "the memory of a secret could not be made read-only")
+        self.bytes = bytes
+    }
+
+    /// Allocates several secrets in common memory, since Linux limits a process to about 16,000 separate ones.
+    ///
+    /// The memory is overwritten when the last of them is released.
+    ///
+    /// - Parameters:
+    ///   - limits: The maximum number of bytes of each secret.
+    ///   - fill: Is called for each index in order; writes the secret to the start of the buffer, and returns its number of bytes.
+    /// - Returns: The secrets, in the order of `limits`.
+    /// - Throws: What `fill` throws.
+    package static func several(
+        upTo limits: [Int],
+        _ fill: (_ index: Int, UnsafeMutableRawBufferPointer) throws -> Int
+    ) rethrows -> [SecretBytes] {
+        guard !limits.isEmpty else { return [] }
+        let memory = ProtectedMemory(count: limits.reduce(0, +))
+        var start = 0
+        let secrets = try limits.indices.map { index in
+            let room = UnsafeMutableRawBufferPointer(rebasing: memory.bytes[start...].prefix(limits[index]))
+            start += limits[index]
+            let count = try fill(index, room)
+            return SecretBytes(memory, UnsafeRawBufferPointer(rebasing: room.prefix(count)))
+        }
+        memory.protect()
+        return secrets
     }
 
     /// Copies bytes; the caller has to overwrite their source.
@@ -49,8 +76,6 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
         self.init(count: count) { randombytes_buf($0.start, $0.count) }
     }
 
-    deinit { sodium_free(memory) }
-
     /// Lets `body` read the bytes.
     ///
     /// - Parameter body: Reads the bytes; it must not keep a copy, or let the pointer escape.
@@ -60,7 +85,7 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try withExtendedLifetime(self) { () throws(Failure) in
-            try body(UnsafeRawBufferPointer(start: memory, count: count))
+            try body(bytes)
         }
     }
 
@@ -88,4 +113,27 @@ extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
     /// Has no children: `dump` shows nothing.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Memory of `sodium_malloc`.
+private final class ProtectedMemory {
+    let bytes: UnsafeMutableRawBufferPointer
+    private let start: UnsafeMutableRawPointer
+
+    init(count: Int) {
+        Sodium.prepare()
+        guard let memory = sodium_malloc(count) else {
+            fatalError("the system provided no protected memory for a secret of \(count) bytes")
+        }
+        start = memory
+        bytes = UnsafeMutableRawBufferPointer(start: memory, count: count)
+    }
+
+    deinit { sodium_free(start) }
+
+    /// Makes the memory read-only.
+    func protect() {
+        let status = sodium_mprotect_readonly(start)
+        precondition(status == 0, "the memory of a secret could not be made read-only")
+    }
 }

@@ -19,8 +19,10 @@ struct CopiedStateDirectoryTests {
     /// Copies all files of a device, and lets its secret be in the system's keychain of the original.
     private func copyFiles(of original: Device, to name: String) throws {
         _ = try IdentityTests.clone(of: original, as: name, in: fixture)
-        try writeSecret(Data(UUID().uuidString.utf8), of: name)
+        try writeSecret(Self.copiedName, of: name)
     }
+
+    private static var copiedName: Data { Data(DeviceSecret.Name(item: UUID(), inode: 0).bytes) }
 
     private func writeSecret(_ content: Data, of name: String, mode: Int = 0o600) throws {
         let secret = state(of: name).appending(path: DeviceSecret.name)
@@ -118,14 +120,34 @@ struct CopiedStateDirectoryTests {
         }
     }
 
+    @Test(
+        "A program that can't find the item that its directory names doesn't take it for a copy, and says what is wrong"
+    )
+    func hiddenItem() async throws {
+        let device = try fixture.device("device")
+        let client = try await device.register().value.client.rawValue
+        let secret = state(of: "device").appending(path: DeviceSecret.name)
+        let attributes = try FileManager.default.attributesOfItem(atPath: secret.path)
+        let inode = try #require(attributes[.systemFileNumber] as? NSNumber).uint64Value
+        let file = try FileHandle(forWritingTo: secret)
+        try file.truncate(atOffset: 0)
+        try file.write(contentsOf: DeviceSecret.Name(item: UUID(), inode: inode).bytes)
+        try file.close()
+        let again = try fixture.device("device")
+        #expect(try self.client(again) == client)
+        #expect(await code { try await again.register().value } == .notEntitled)
+        let files = try FileManager.default.contentsOfDirectory(atPath: state(of: "device").path)
+        #expect(!files.contains { $0.hasPrefix("of-another-device-") })
+    }
+
     @Test("A secret that is damaged, or that other users could have written, makes no other client")
     func damagedSecret() async throws {
         let client = try await fixture.device("device").register().value.client.rawValue
-        for content in [Data(), Data(repeating: 7, count: 36), Data(repeating: 7, count: 32)] {
+        for content in [Data(), Data(repeating: 7, count: 40), Data(repeating: 7, count: 32)] {
             try writeSecret(content, of: "device")
             #expect(try self.client(fixture.device("device")) == client)
         }
-        try writeSecret(Data(UUID().uuidString.utf8), of: "device", mode: 0o644)
+        try writeSecret(Self.copiedName, of: "device", mode: 0o644)
         #expect(try self.client(fixture.device("device")) == client)
         try FileManager.default.removeItem(at: state(of: "device").appending(path: DeviceSecret.name))
         #expect(try self.client(fixture.device("device")) == client)
