@@ -57,6 +57,28 @@ struct KeychainSynchronizationTests {
         #expect(await mixing.mixtures >= 3)
     }
 
+    @Test("files that a hostile storage has filled aren't in memory at the same time")
+    func hugeFiles() async throws {
+        let fixture = try Self.fixture()
+        let memory = InMemoryBackend()
+        let filling = FillingBackend(memory)
+        let device = try fixture.device("device", backend: filling)
+        try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        _ = try await device.synchronizeKeychain().value
+        for number in 0..<20 {
+            let client = try RemoteIdentifier("forged-\(number)")
+            try await memory.write([], to: Self.hierarchy(fixture).keychain(client), when: .always)
+        }
+        // Of the sizes in the list, or of more than these.
+        for listed in [FillingBackend.byteCount, 0] {
+            await filling.fill(listed: listed)
+            let warnings = try await device.synchronizeKeychain().value.warnings
+            #expect(warnings.count == 20 && warnings.allSatisfy { $0.contains("forged") })
+            #expect(await filling.maximumBytesAtOnce <= 2 * FillingBackend.byteCount)
+        }
+        #expect(try await device.items() == ["account": "1"])
+    }
+
     // MARK: Synchronizing
 
     @Test(
@@ -125,6 +147,57 @@ struct KeychainSynchronizationTests {
         #expect(try await !a.synchronizeKeychain().value.hasPublished)
         #expect(await code { try await b.synchronizeKeychain().value } == .deregistered)
         #expect(try await b.items() == ["account": "1"])
+    }
+
+    /// What this device does to an application while its keychain is being synchronized.
+    enum Interference: CaseIterable {
+        case creatingAgain, removing, signingOut
+    }
+
+    @Test(
+        "R15: whenever an application is removed or created again during a synchronization, its items don't come back",
+        arguments: Interference.allCases
+    )
+    func changedMeanwhile(interference: Interference) async throws {
+        var (number, count, refusals) = (0, 1, 0)
+        while number < count {
+            let fixture = try Self.fixture()
+            let a = try fixture.device("a")
+            try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
+            try await Self.settle([a], 1)
+            let connection = DyingBackend(LocalFolderBackend(root: fixture.share))
+            let (b, other) = (try fixture.device("b", backend: connection), try fixture.device("b"))
+            let registration = try await b.register().value
+            let isDone = Locked(false)
+            await connection.meet(atRequest: number) {
+                try? await Self.interfere(interference, other, fixture)
+                isDone.withLock { $0 = true }
+            }
+            let synchronization = b.supervisor.add(
+                KeychainSynchronizationOperation(registration, backend: connection, state: b.state)
+            )
+            do {
+                _ = try await synchronization.value
+            } catch let error as StoreSyncError where error.code == .applicationChanged {
+                refusals += 1
+            }
+            count = await connection.requests.count
+            let done = isDone.withLock { $0 }
+            #expect(done)
+            if interference != .signingOut { #expect(try await b.items().isEmpty, "at request \(number)") }
+            number += 1
+        }
+        #expect(refusals > 0)
+    }
+
+    private static func interfere(_ interference: Interference, _ device: Device, _ fixture: Fixture) async throws {
+        switch interference {
+        case .creatingAgain:
+            try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
+            _ = try await device.supervisor.add(device.registration(registersAgain: true)).value
+        case .removing: _ = try await device.manager(Asker()).removeApplication().value
+        case .signingOut: try await device.manager(Asker()).forgetKeys().value
+        }
     }
 
     @Test(
@@ -573,6 +646,51 @@ private actor MixingBackend: InterceptingBackend {
         let former = lengths.updateValue(bytes.count, forKey: path) ?? bytes.count
         if former < bytes.count { mixtures += 1 }
         return RemoteContent(Array(bytes.prefix(former)))
+    }
+}
+
+/// A storage that fills every empty file with 8 MiB, and counts how much of these contents is read at the same time.
+private actor FillingBackend: InterceptingBackend {
+    static let byteCount: Int64 = 8 << 20
+    nonisolated let base: any RemoteBackend
+    private var listed: Int64?
+    private var bytes: [String: Int64] = [:]
+    private(set) var maximumBytesAtOnce: Int64 = 0
+
+    init(_ base: any RemoteBackend) { self.base = base }
+
+    func fill(listed: Int64) {
+        (self.listed, maximumBytesAtOnce) = (listed, 0)
+    }
+
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try await base.list(directory)?.map { item in
+            guard item.kind == .file, item.size == 0, let listed else { return item }
+            var item = item
+            item.size = listed
+            return item
+        }
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        guard listed != nil, try await base.status(of: path)?.size == 0 else {
+            return try await base.read(path, range: range)
+        }
+        let chunk = [UInt8](repeating: 7, count: 64 << 10)
+        return RemoteContent(length: nil) {
+            var rest = Self.byteCount
+            return {
+                rest -= Int64(chunk.count)
+                return await self.wasRead(rest >= 0 ? Int64(chunk.count) : nil, of: path) ? chunk : nil
+            }
+        }
+    }
+
+    /// Counts a chunk; without one, the content has ended.
+    private func wasRead(_ count: Int64?, of path: RemotePath) -> Bool {
+        bytes["\(path)"] = count.map { bytes["\(path)", default: 0] + $0 }
+        maximumBytesAtOnce = max(maximumBytesAtOnce, bytes.values.reduce(0, +))
+        return count != nil
     }
 }
 

@@ -81,8 +81,10 @@ public actor ApplicationRegistrationOperation: Operation {
 
     private func attempt(_ context: OperationContext) async throws -> ApplicationRegistration {
         try await translatingErrors {
-            let lock = try await context.blocking { [state, key, request] in
-                try state.lock(.application(key), request.registersAgain ? .exclusive : .shared, by: context.name)
+            // A setup may find out that this client was removed, and register as another one.
+            let mode: FileLock.Mode = request.registersAgain || request.isSetup ? .exclusive : .shared
+            let lock = try await context.blocking { [state, key] in
+                try state.lock(.application(key), mode, by: context.name)
             }
             defer { lock.release() }
             guard request.isSetup else { return try await register(context) }

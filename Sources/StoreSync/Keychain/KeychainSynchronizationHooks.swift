@@ -7,7 +7,13 @@ public protocol KeychainSynchronizationHooks: SyncHooks {
     func listKeychainFiles(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteItem]
 
     /// Reads a client's keychain file; `nil` if it doesn't exist (any more).
-    func fetchKeychainFile(of client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
+    ///
+    /// - Throws: ``StoreSyncError/Code/corrupt`` if it has more than `limit` bytes, without having them all in memory.
+    func fetchKeychainFile(
+        of client: RemoteIdentifier,
+        upTo limit: Int,
+        _ hierarchy: ApplicationHierarchy
+    ) async throws -> [UInt8]?
 
     /// Creates or replaces this client's keychain file.
     ///
@@ -29,14 +35,15 @@ extension KeychainSynchronizationHooks {
         try await backend.list(hierarchy.keychains) ?? []
     }
 
-    /// Reads the file, and refuses a file too large to be of a client before it fills the memory.
+    /// Reads the file, and refuses a file that is too large before it fills the memory.
     public func fetchKeychainFile(
         of client: RemoteIdentifier,
+        upTo limit: Int,
         _ hierarchy: ApplicationHierarchy
     ) async throws -> [UInt8]? {
         let path = hierarchy.keychain(client)
         do {
-            return try await backend.bytes(at: path, upTo: KeychainFile.maximumSealedBytes)
+            return try await backend.bytes(at: path, upTo: limit)
         } catch let error as RemoteError where error.code == .wrongLength {
             throw StoreSyncError.corrupt(path, "it is far too large")
         }
@@ -61,7 +68,8 @@ extension KeychainSynchronizationHooks {
             return true
         } catch let error as RemoteError where [.preconditionFailed, .alreadyExists].contains(error.code) {
             // The conflict may come from this client's own request, sent twice.
-            return try await fetchKeychainFile(of: client, hierarchy) == bytes
+            return try await fetchKeychainFile(of: client, upTo: KeychainFile.maximumSealedBytes, hierarchy)
+                == bytes
         }
     }
 

@@ -1,3 +1,4 @@
+import Foundation
 import Keychain
 public import Operations
 public import RemoteStorage
@@ -44,7 +45,7 @@ public actor KeychainSynchronizationOperation: Operation {
         self.state = state
     }
 
-    private var hierarchy: ApplicationHierarchy { application.hierarchy }
+    private nonisolated var hierarchy: ApplicationHierarchy { application.hierarchy }
 
     private var key: ApplicationKey {
         ApplicationKey(hooks.backend, application.application)
@@ -76,14 +77,9 @@ public actor KeychainSynchronizationOperation: Operation {
         var memory = try await context.blocking { [state, key = self.key] in try state.keychainMemory(for: key) }
         let registered = try await Set(clients)
         let (current, warnings) = try sort(files, memory, registered)
-        let keychain = try await state.keychain(for: self.key, entitlements: nil, on: context.blockingExecutor)
-        let client = application.client
-        let next = try await keychain.merge(
-            current,
-            as: client.rawValue,
-            registered: Set(registered.map(\.rawValue))
-        )
+        let next = try await merge(current, registered, key, context)
         context.reportProgress(0.6)
+        let client = application.client
         for (client, file) in current { memory.note(file, of: client) }
         // The merged files are remembered even if this client's file can't be written.
         try await remember(memory, context)
@@ -99,6 +95,37 @@ public actor KeychainSynchronizationOperation: Operation {
         memory.note(next, of: client.rawValue)
         try await remember(memory, context)
         return result(hasPublished: true, warnings: warnings)
+    }
+
+    /// Merges the files into the keychain, if the application is still that from which they were read.
+    ///
+    /// The keychain is emptied under the same lock when the application is removed or created again.
+    ///
+    /// - Returns: The file to publish for this client; `nil` if its file is up to date.
+    private func merge(
+        _ files: [String: KeychainFile],
+        _ registered: Set<RemoteIdentifier>,
+        _ key: EpochKey,
+        _ context: OperationContext
+    ) async throws -> KeychainFile? {
+        let lock = try await context.blocking { [state, key = self.key] in
+            try state.lock(.application(key), .shared, by: context.name)
+        }
+        defer { lock.release() }
+        let executor = context.blockingExecutor
+        let pin = try await context.blocking { [state, key = self.key] in try state.pin(for: key) }
+        let epoch = key.epoch.uuidString
+        guard pin?.epoch == epoch, try await state.masterKey(for: self.key, epoch: epoch, on: executor) != nil else {
+            throw StoreSyncError(
+                .applicationChanged,
+                """
+                \(application.application) was removed or created again, or its keys were deleted from this device, \
+                while its keychain was being synchronized. Nothing was merged. Synchronize again.
+                """
+            )
+        }
+        return try await state.keychain(for: self.key, entitlements: nil, on: executor)
+            .merge(files, as: application.client.rawValue, registered: Set(registered.map(\.rawValue)))
     }
 
     private func remember(_ memory: KeychainFileMemory, _ context: OperationContext) async throws {
@@ -118,20 +145,37 @@ public actor KeychainSynchronizationOperation: Operation {
     /// A client's file, or why it can't be used.
     private typealias Reading = (client: RemoteIdentifier, file: Result<KeychainFile, StoreSyncError>)
 
-    /// Reads the clients' files concurrently.
+    /// Reads the clients' files: small ones concurrently, and large ones one by one, since any of them may be a hostile
+    /// storage's.
     private func read(_ items: [RemoteItem], with key: EpochKey) async throws -> [Reading] {
-        let clients = items.filter { $0.kind == .file }
-            .compactMap { ApplicationHierarchy.client(ofKeychainNamed: $0.name) }
-        let readings = try await clients.concurrentMap { [hooks, hierarchy] client -> Reading? in
-            do {
-                guard let sealed = try await hooks.fetchKeychainFile(of: client, hierarchy) else { return nil }
-                let file = try KeychainFile(openingFileOf: client, sealed, with: key, in: hierarchy)
-                return (client, .success(file))
-            } catch let error as StoreSyncError {
-                return (client, .failure(error))
-            }
+        let files = items.filter { $0.kind == .file }.compactMap { item in
+            ApplicationHierarchy.client(ofKeychainNamed: item.name).map { (client: $0, size: item.size) }
+        }
+        let (small, large) = (files.filter { $0.size <= Self.smallBytes }, files.filter { $0.size > Self.smallBytes })
+        // A client may write a larger file after the list.
+        var readings = try await small.map(\.client).concurrentMap { [self] in
+            try await read($0, with: key, upTo: 2 * Int(Self.smallBytes))
+        }
+        for file in large {
+            readings.append(try await read(file.client, with: key, upTo: KeychainFile.maximumSealedBytes))
         }
         return readings.compactMap(\.self)
+    }
+
+    /// The size up to which many files are in memory at the same time.
+    private static let smallBytes: Int64 = 256 << 10
+
+    private nonisolated func read(
+        _ client: RemoteIdentifier,
+        with key: EpochKey,
+        upTo limit: Int
+    ) async throws -> Reading? {
+        do {
+            guard let sealed = try await hooks.fetchKeychainFile(of: client, upTo: limit, hierarchy) else { return nil }
+            return (client, .success(try KeychainFile(openingFileOf: client, sealed, with: key, in: hierarchy)))
+        } catch let error as StoreSyncError {
+            return (client, .failure(error))
+        }
     }
 
     /// Separates the usable files, by client, from warnings about the others.

@@ -184,10 +184,9 @@ actor PasscodeExaminationOperation: Operation {
         examination.finding = .current
     }
 
-    /// Whether a note on a client's removal is authentic.
+    /// Whether a note on a client's removal is authentic, as far as this device has the keys to check it.
     ///
-    /// A device without the keys can't check the note, and treats it as authentic. It needs the passcode in any case,
-    /// and then registers as another client.
+    /// Without them the registration checks the note, when the passcode has opened the application.
     private func isAuthentic(
         _ note: ClientNote,
         _ info: RegistrationInfo,
@@ -196,7 +195,7 @@ actor PasscodeExaminationOperation: Operation {
         let key = master.flatMap { master in
             UUID(uuidString: info.epoch).map { EpochKey(master: master, epoch: $0) }
         }
-        if info.isEncrypted, key == nil { return true }
+        if info.isEncrypted, key == nil { return false }
         let seal = ApplicationSeal(application: hierarchy.application, key: info.isEncrypted ? key : nil)
         return ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks).warning(about: note) == nil
     }

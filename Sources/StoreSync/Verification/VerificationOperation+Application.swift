@@ -168,7 +168,10 @@ extension VerificationOperation {
                 continue
             }
             do {
-                guard let sealed = try await hooks.fetchKeychainFile(of: client, hierarchy) else { continue }
+                let limit = KeychainFile.maximumSealedBytes
+                guard let sealed = try await hooks.fetchKeychainFile(of: client, upTo: limit, hierarchy) else {
+                    continue
+                }
                 count(path, Int64(sealed.count))
                 let file = try KeychainFile(openingFileOf: client, sealed, with: key, in: hierarchy)
                 guard memory.isOlder(file, of: client.rawValue) else { continue }

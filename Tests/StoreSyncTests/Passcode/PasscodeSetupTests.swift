@@ -1,4 +1,5 @@
 import Foundation
+import Keychain
 import Operations
 import RemoteStorage
 import SyncCryptography
@@ -343,6 +344,41 @@ struct PasscodeSetupTests {
         )
         try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
         #expect(try await a.register().value.client.rawValue != client)
+    }
+
+    @Test(
+        "a device that signed out can check a note on its removal only with the passcode: a forged one costs it nothing",
+        arguments: [false, true]
+    )
+    func signedOutClient(isAuthentic: Bool) async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try await a.setUp(Self.passcode, .new)
+        let registration = try await a.register().value
+        let item = KeychainItem(service: "notes", account: "unpublished", isSynchronizable: true)
+        try await a.keychain().add(SecretBytes("secret"), as: item)
+        let note = ApplicationHierarchy(fixture.application).deletedClient(registration.client)
+        let role = ApplicationSeal.Role.removedClient(.init(on: registration.client, by: nil))
+        let forged = ApplicationSeal(
+            application: fixture.application,
+            key: EpochKey(master: MasterKey(), epoch: try #require(registration.seal.key?.epoch))
+        )
+        let seal = isAuthentic ? registration.seal : forged
+        try await a.backend.write(seal.seal([1], as: role), to: note, when: .always)
+        try await a.manager(Asker()).forgetKeys().value
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, existing")
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+                == .wrongPassword
+        )
+        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        #expect(await setup.status.description == "ongoing, existing")
+        let again = try await a.register().value
+        #expect((again.client == registration.client) == !isAuthentic)
+        #expect(try await a.items().isEmpty == isAuthentic)
+        #expect(again.warnings.isEmpty == isAuthentic)
     }
 
     @Test("the stream of states ends when the setup is released or ended, and a slow reader gets the last state")
