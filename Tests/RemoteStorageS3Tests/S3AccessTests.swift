@@ -5,11 +5,12 @@ import RemoteStorageHTTP
 import S3Servers
 import ServerFixtures
 import Testing
+import ThreadSupport
 
 @testable import RemoteStorageS3
 
 extension S3Tests {
-    @Suite("Access to a bucket", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
+    @Suite("Access to a bucket", .serialized, .enabled(if: S3ServerKind.seaweedFS.isInstalled))
     struct AccessTests {
         private static let requests: [@Sendable (S3Backend) async throws -> Void] = [
             { _ = try await $0.status(of: .root) }, { _ = try await $0.status(of: RemotePath("file")) },
@@ -173,6 +174,27 @@ extension S3Tests {
                 ).bytes
                 #expect(try ObjectList(bytes).objects == [])
             }
+        }
+
+        @Test(
+            "to a server has all its capabilities, although replies to probes are lost",
+            arguments: [("created", 1...4), ("replaced", 3...6)]
+        )
+        func lostProbes(name: String, racers: ClosedRange<Int>) async throws {
+            let server = try await S3Server.shared(.moto)
+            let capabilities = try await S3Backend(server.configuration()).capabilities()
+            let count = Locked(0)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                guard line.hasPrefix("PUT"), line.contains("/\(name)%201") else { return .none }
+                // The replies to all four writers of a race, among them the winner.
+                return count.withLock { count in
+                    count += 1
+                    return racers.contains(count) ? .loseReply : .none
+                }
+            }
+            let backend = S3Backend(try server.configuration(port: proxy.port))
+            #expect(try await backend.capabilities() == capabilities)
+            #expect(count.withLock { $0 } >= 9)
         }
 
         @Test(

@@ -11,7 +11,7 @@ import ThreadSupport
 @testable import RemoteStorageS3
 
 extension S3Tests {
-    @Suite("A file that is sent in parts", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
+    @Suite("A file that is sent in parts", .serialized, .enabled(if: S3ServerKind.seaweedFS.isInstalled))
     struct MultipartTests {
         private static let partSize = S3Configuration.smallestPartSize
 
@@ -128,6 +128,34 @@ extension S3Tests {
             let changed = Self.content(parts: 5, seed: 9)
             try await backend.write(changed, to: other, when: .always)
             #expect(try await Self.holds(changed, backend, other))
+        }
+
+        @Test(
+            "is written from the beginning again if the server has lost its parts",
+            arguments: S3ServerKind.plainInstalled
+        )
+        func lostUpload(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("large")
+            let prefix = UUID().uuidString
+            let isBroken = Locked(true)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                isBroken.withLock { $0 } && line.contains("partNumber=4&") ? .cutRequest(after: 1 << 20) : .none
+            }
+            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            let content = Self.content(parts: 6)
+            await #expect(throws: RemoteError.self) { try await backend.write(content, to: path, when: .ifAbsent) }
+            isBroken.withLock { $0 = false }
+            let line = try #require(proxy.lines.first { Self.isPart($0) })
+            let identifier = try #require(line.firstMatch(of: /uploadId=([^& ]+)/)?.1.removingPercentEncoding)
+            await backend.abort(identifier, of: backend.location.key(path))
+            do {
+                try await backend.write(content, to: path, when: .ifAbsent)
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable, "\(error)")
+                try await backend.write(content, to: path, when: .ifAbsent)
+            }
+            #expect(try await Self.holds(content, backend, path))
         }
 
         /// Content of one piece for each number in `range`, each slightly larger than a part.

@@ -126,12 +126,13 @@ extension S3Backend {
                 while let (done, part) = try await group.next() { upload.parts[done] = part }
                 return number
             } catch {
+                if error is LostUpload { upload.isAborted = true }
                 // If a later write may resume this upload, the remaining requests finish: their parts needn't be sent again.
                 if !upload.isOfUse(after: error) { group.cancelAll() }
                 while let result = await group.nextResult() {
                     if case .success((let done, let part)) = result { upload.parts[done] = part }
                 }
-                throw error
+                throw error is LostUpload ? lost(upload.write) : error
             }
         }
     }
@@ -145,6 +146,9 @@ extension S3Backend {
         )
     }
 
+    /// The server doesn't have the upload any more, for instance because another program has aborted it.
+    private struct LostUpload: Error {}
+
     private func send(_ payload: S3Payload, _ number: Int, of upload: PartedUpload) async throws -> PartedUpload.Part {
         let path = upload.write.path
         let response = try await perform(
@@ -153,6 +157,7 @@ extension S3Backend {
             query: ["partNumber": "\(number)", "uploadId": upload.identifier],
             payload: payload
         )
+        if S3Failure(response)?.code == "NoSuchUpload" { throw LostUpload() }
         try check(response, at: path)
         guard let tag = response.headers.first(name: "ETag") else {
             throw RemoteError(
@@ -178,7 +183,7 @@ extension S3Backend {
         try await take(claim, for: upload.write)
         do {
             let existing = try await status(of: upload.write.path)
-            let isOurs = try await headers(of: upload.write.path)?.first(name: Write.header) == upload.write.identifier
+            let isOurs = try await headers(of: upload.write) != nil
             if !isOurs { try upload.write.condition.check(existing, at: upload.write.path) }
             let headers = try await complete(&upload, count: count)
             await release(claim)

@@ -69,8 +69,15 @@ extension S3Backend {
 
     /// Writes bytes to a path, and returns the response's status, or 200 for any success.
     private func put(_ bytes: [UInt8], _ path: RemotePath, _ headers: [(String, String)]) async throws -> Int {
-        let mark = Write(path, .always, []).mark
-        let response = try await perform(.PUT, location.key(path), headers: headers + mark, payload: S3Payload(bytes))
+        let write = Write(path, .always, headers)
+        let response = try await perform(
+            .PUT,
+            location.key(path),
+            headers: headers + write.mark,
+            payload: S3Payload(bytes)
+        )
+        // The response to the first request may have been lost.
+        if response.status == 412, response.wasRepeated, try await self.headers(of: write) != nil { return 200 }
         // Any other failure isn't a refusal of the condition.
         if ![412, 501, 400, 404, 409].contains(response.status) { try check(response, at: path) }
         return response.isSuccess ? 200 : response.status

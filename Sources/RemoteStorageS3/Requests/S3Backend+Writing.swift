@@ -131,7 +131,7 @@ extension S3Backend {
         let isMissing = failure.status == 404 && write.conditionHeader.contains { $0.0 == "If-Match" }
         let isRefused = failure.status == 412 || isMissing
         if isRefused || failure.code == "NoSuchUpload", response.wasRepeated,
-            let headers = try await headers(of: write.path), headers.first(name: Write.header) == write.identifier
+            let headers = try await headers(of: write)
         {
             return headers
         }
@@ -139,13 +139,24 @@ extension S3Backend {
             throw failure.error(at: write.path, in: location)
         }
         guard isRefused, failure.code != "NoSuchUpload" else {
-            throw RemoteError(
-                .unavailable,
-                "\(identity) lost “\(write.path)” while it was written. Try again.",
-                path: write.path
-            )
+            throw lost(write)
         }
         throw write.refusal
+    }
+
+    /// The error of a write whose upload the server doesn't have any more.
+    func lost(_ write: Write) -> RemoteError {
+        RemoteError(
+            .unavailable,
+            "\(identity) lost “\(write.path)” while it was written. Try again.",
+            path: write.path
+        )
+    }
+
+    /// Returns the headers of the file if this write created it.
+    func headers(of write: Write) async throws -> HTTPHeaders? {
+        let headers = try await headers(of: write.path)
+        return headers?.first(name: Write.header) == write.identifier ? headers : nil
     }
 
     /// The size of a file's parts: as configured, or larger if the file would have too many of them.
