@@ -253,7 +253,11 @@ let package = Package(
             resources: privacyManifest,
             swiftSettings: settings
         ),
-        .target(name: "ThreadSupport", swiftSettings: settings),
+        .target(
+            name: "ThreadSupport",
+            dependencies: [.product(name: "DequeModule", package: "swift-collections")],
+            swiftSettings: settings
+        ),
         .target(name: "ByteCoding", swiftSettings: settings),
         // Functions of SQLite that Swift can't call.
         .systemLibrary(

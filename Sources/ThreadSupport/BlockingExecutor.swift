@@ -1,3 +1,4 @@
+import DequeModule
 import Dispatch
 
 /// Runs jobs that block (files, SQLite, password hashing) on dedicated threads.
@@ -9,21 +10,54 @@ package final class BlockingExecutor: TaskExecutor {
     /// The executor that is used if none is injected.
     package static let shared = BlockingExecutor()
 
-    private let queue: DispatchQueue
+    private struct State {
+        var threadCount = 0
+        /// The jobs for which no thread is left.
+        var waiting: Deque<UnownedJob> = []
+    }
+
+    private let label: String
+    private let maximumThreads: Int
+    private let state = Locked(State())
 
     /// Creates an executor with its own threads, which are created on demand.
     ///
     /// - Parameters:
     ///   - label: The name of the threads in a debugger.
-    ///   - isSerial: Whether it runs one job at a time.
-    package init(label: String = "swift-store-sync.blocking", isSerial: Bool = false) {
-        queue = DispatchQueue(label: label, attributes: isSerial ? [] : .concurrent)
+    ///   - maximumThreads: How many jobs run at the same time; with 1, they run in the order in which they are added.
+    package init(label: String = "swift-store-sync.blocking", maximumThreads: Int = 32) {
+        self.label = label
+        self.maximumThreads = maximumThreads
     }
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        queue.async { [self] in
+        let needsThread = state.withLock { state in
+            guard state.threadCount < maximumThreads else {
+                state.waiting.append(job)
+                return false
+            }
+            state.threadCount += 1
+            return true
+        }
+        guard needsThread else { return }
+        // Each serial queue gets a thread of its own. On Linux, all concurrent queues share the few threads of the cooperative
+        // pool.
+        DispatchQueue(label: label).async { self.work(from: job) }
+    }
+
+    /// Runs a job, and then waiting ones until there are none.
+    private func work(from first: UnownedJob) {
+        var job = first
+        while true {
             job.runSynchronously(on: asUnownedTaskExecutor())
+            let next = state.withLock { state in
+                let next = state.waiting.popFirst()
+                if next == nil { state.threadCount -= 1 }
+                return next
+            }
+            guard let next else { return }
+            job = next
         }
     }
 }

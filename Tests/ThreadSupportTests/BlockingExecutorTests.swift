@@ -1,3 +1,4 @@
+import Dispatch
 import Testing
 import ThreadSupport
 
@@ -17,21 +18,54 @@ struct BlockingExecutorTests {
         }
     }
 
-    @Test("doesn't hold up the cooperative pool: many blocked jobs run concurrently")
-    func manyJobsBlockSideBySide() async throws {
-        let meeting = Locked(0)
-        try await withThrowingTaskGroup(of: Int.self) { group in
-            for _ in 0..<16 {
+    @Test("blocks neither other blocking work nor the cooperative pool: jobs that wait for each other all run")
+    func waitingJobs() async throws {
+        // Not the shared one, whose threads other tests need meanwhile.
+        let executor = BlockingExecutor()
+        let (arrived, meeting) = (Locked(0), DispatchSemaphore(value: 0))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<32 {
                 group.addTask {
-                    try await runBlocking {
-                        meeting.withLock { count in
-                            count += 1; return count
+                    try await runBlocking(on: executor) {
+                        if arrived.withLock({
+                            $0 += 1; return $0
+                        }) == 32 {
+                            meeting.signal()
                         }
+                        meeting.wait()
+                        meeting.signal()
                     }
                 }
             }
+            // Needs the cooperative pool while all the others block.
+            group.addTask { await Task.yield() }
             try await group.waitForAll()
         }
-        #expect(meeting.withLock { $0 } == 16)
+        #expect(arrived.withLock { $0 } == 32)
+    }
+
+    @Test("with one thread runs one job at a time, in order, however many wait")
+    func oneThread() async throws {
+        let executor = BlockingExecutor(maximumThreads: 1)
+        let (log, running) = (Locked<[Int]>([]), Locked(0))
+        let gate = DispatchSemaphore(value: 0)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<100 {
+                group.addTask(executorPreference: executor) {
+                    // The first job holds up the others until all have been added.
+                    if number == 0 { gate.wait() }
+                    #expect(
+                        running.withLock {
+                            $0 += 1; return $0
+                        } == 1
+                    )
+                    log.withLock { $0.append(number) }
+                    running.withLock { $0 -= 1 }
+                }
+            }
+            gate.signal()
+            try await group.waitForAll()
+        }
+        #expect(log.withLock { $0 } == Array(0..<100))
     }
 }

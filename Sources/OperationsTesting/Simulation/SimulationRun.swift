@@ -12,7 +12,7 @@ import Foundation
 /// A simulation computes for long without a pause. On Swift's own pool, other tests would starve.
 enum SimulationThread {
     private static let executors = (0..<ProcessInfo.processInfo.activeProcessorCount).map {
-        BlockingExecutor(label: "swift-store-sync.simulation-\($0)", isSerial: true)
+        BlockingExecutor(label: "swift-store-sync.simulation-\($0)", maximumThreads: 1)
     }
     private static let uses = Atomic(0)
 

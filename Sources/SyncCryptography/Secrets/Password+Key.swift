@@ -2,7 +2,7 @@ import ThreadSupport
 
 extension Password {
     /// The default executor for hashing passwords, one at a time, since each hash may take a quarter of the memory.
-    private static let executor = BlockingExecutor(label: "swift-store-sync.passwords", isSerial: true)
+    private static let executor = BlockingExecutor(label: "swift-store-sync.passwords", maximumThreads: 1)
 
     /// Returns the key that Argon2id derives from the password.
     ///
