@@ -43,8 +43,11 @@ package struct StoreStatus: Hashable, Sendable, Codable {
 
     /// When the store was last written; `nil` if it doesn't exist.
     package var modified: Date? {
-        files.filter { !$0.isEmpty }.map { Date(timeIntervalSince1970: Double($0[3]) + Double($0[4]) / 1_000_000_000) }
-            .max()
+        files.filter { !$0.isEmpty }.map { Self.date($0[3], $0[4]) }.max()
+    }
+
+    private static func date(_ seconds: Int64, _ nanoseconds: Int64) -> Date {
+        Date(timeIntervalSince1970: Double(seconds) + Double(nanoseconds) / 1_000_000_000)
     }
 
     /// The time from which on a write shows in the status.
@@ -53,9 +56,9 @@ package struct StoreStatus: Hashable, Sendable, Codable {
     /// at most 10 milliseconds.
     package var settled: Date {
         let existing = files.filter { !$0.isEmpty }
-        let last = existing.flatMap { [$0[3] * 1_000_000_000 + $0[4], $0[5] * 1_000_000_000 + $0[6]] }.max() ?? 0
+        let last = existing.flatMap { [Self.date($0[3], $0[4]), Self.date($0[5], $0[6])] }.max()
         let step = existing.allSatisfy { $0[6] % 1_000_000 == 0 } ? 2 : Self.tick
-        return Date(timeIntervalSince1970: Double(last) / 1_000_000_000 + step)
+        return (last ?? Date(timeIntervalSince1970: 0)).addingTimeInterval(step)
     }
 
     /// More than a tick of the kernel's clock, in seconds.

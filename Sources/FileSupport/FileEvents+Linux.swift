@@ -36,27 +36,34 @@ final class FileEvents: @unchecked Sendable {
             // In the directories above, other programs may be busy.
             if !changes.isEmpty { report(self, changes) }
         }
+        let error = watch()
+        // Events are read once the watches are known.
         source.activate()
-        watch()
+        if let error { throw error }
     }
 
     deinit { source.cancel() }
 
     /// Watches what the paths stand for by now.
-    func watch() {
+    ///
+    /// - Returns: The error if the system's limit of watches is reached; `nil` if nothing is missing.
+    @discardableResult
+    func watch() -> Errno? {
+        var isLimitReached = false
         var added: [Int32: Set<Int>] = [:]
         for (index, path) in scene.directories.enumerated() {
             let isLast = index == scene.directories.count - 1
             // A directory that can't be watched is watched by the name in its parent.
             let mask = Self.names | UInt32(IN_ONLYDIR) | (isLast ? content : 0)
             let watch = inotify_add_watch(descriptor, path, mask)
-            if watch >= 0 { added[watch, default: []].insert(index) }
+            if watch >= 0 { added[watch, default: []].insert(index) } else if errno == ENOSPC { isLimitReached = true }
         }
         let former = indices.withLock { indices in
             defer { indices = added }
             return indices
         }
         for watch in former.keys where added[watch] == nil { inotify_rm_watch(descriptor, watch) }
+        return isLimitReached ? .noSpace : nil
     }
 
     private static let names = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)

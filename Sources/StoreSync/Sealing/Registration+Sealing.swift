@@ -16,7 +16,8 @@ extension ApplicationRegistration {
     /// reverse. An older version of the same file does open. If the application isn't encrypted, the bytes stay as they are.
     ///
     /// - Parameters:
-    ///   - bytes: The file's content, which is compressed if that makes it smaller.
+    ///   - bytes: The file's content, which is compressed if that makes it smaller. To open more than 4 MiB, raise the limit of
+    ///     ``open(_:as:upTo:)``.
     ///   - name: The file's name, or any other text that tells the app's files apart.
     /// - Returns: The sealed file, which is different each time; `bytes` if the application isn't encrypted.
     public func seal(_ bytes: [UInt8], as name: String) -> [UInt8] {
@@ -30,8 +31,8 @@ extension ApplicationRegistration {
     ///   - name: The name that it was sealed with.
     ///   - limit: The maximum size of its content, since compressed bytes can hold a thousand times their number.
     /// - Returns: The file's content; `sealed` if the application isn't encrypted.
-    /// - Throws: ``StoreSyncError`` with code `tampered` if it isn't what was sealed with this name, `orphan` if it belongs to a
-    ///   former application, or `unsupportedFormat`.
+    /// - Throws: ``StoreSyncError`` with code `tampered` if it isn't what was sealed with this name or holds more than `limit`
+    ///   bytes, `orphan` if it belongs to a former application, or `unsupportedFormat`.
     public func open(
         _ sealed: [UInt8],
         as name: String,

@@ -34,6 +34,20 @@ struct StoreStatusTests {
         )
     }
 
+    @Test("A file whose time is centuries away is read like any other", arguments: [-9_000_000_000, 1, 10_413_792_000])
+    func distantTimes(seconds: Int) throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("delete")
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        let store = try store { .now }
+        try store.begin()
+        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        let time = timespec(tv_sec: seconds, tv_nsec: 0)
+        try #require(utimensat(AT_FDCWD, url.path, [time, time], 0) == 0)
+        #expect(StoreStatus(ofStoreAt: url.path).settled >= Date(timeIntervalSince1970: Double(seconds)))
+        #expect(try store.synchronize(with: []).captured.flatMap(\.changes).count == 1)
+    }
+
     @Test("It changes with every commit, and not with reads", arguments: ["wal", "delete", "truncate", "persist"])
     func commits(mode: String) throws {
         defer { try? FileManager.default.removeItem(at: folder) }
