@@ -52,10 +52,12 @@ struct ConformanceTests {
     /// Checks an operation with the main `body`, which must not pass, and returns the error.
     private func failure(
         seeds: Range<UInt64> = 0..<2,
+        grace: Duration = .seconds(10),
         _ body: @escaping @Sendable (OperationContext) async throws -> Void
     ) async -> SimulationError? {
         do {
-            let report = try await OperationConformance.check(seeds: seeds, limits: .init(steps: 2_000)) { _ in
+            let report = try await OperationConformance.check(seeds: seeds, limits: .init(steps: 2_000, grace: grace)) {
+                _ in
                 Work(body)
             }
             Issue.record("it passed: \(report)")
@@ -95,7 +97,7 @@ struct ConformanceTests {
         #expect(spins?.message.contains("cancelled before its job") == true)
         #expect(spins?.description.contains("SIMULATION_SEED=0") == true)
 
-        let waits = await failure { context in
+        let waits = await failure(grace: .milliseconds(500)) { context in
             guard context.isCancelled else { return await Task.yield() }
             await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }

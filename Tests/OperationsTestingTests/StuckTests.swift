@@ -21,8 +21,8 @@ actor Work<Output: Sendable>: Operation {
 struct StuckTests {
     /// Returns the error with which a scenario fails.
     private func failure(
-        of scenario: @escaping @Sendable (Simulation) async throws -> Void,
-        limits: Simulation.Limits = .init()
+        limits: Simulation.Limits = .init(),
+        of scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) async -> SimulationError? {
         do {
             try await Simulation.explore(seeds: 3..<4, limits: limits, scenario)
@@ -34,7 +34,7 @@ struct StuckTests {
 
     @Test("the error for a deadlock names each wait and the operation that waits")
     func deadlock() async throws {
-        let error = await failure { simulation in
+        let error = await failure(limits: brief) { simulation in
             let supervisor = OperationSupervisor(.init(simulation: simulation, width: 1, isSuspended: true))
             let first = supervisor.add(Work { _ in }, options: OperationOptions(name: "first"))
             let other = OperationSupervisor(.init(simulation: simulation))
@@ -52,7 +52,7 @@ struct StuckTests {
     @Test("the error for a deadlock names an unanswered pause and a pending drain")
     func pauseAndDrain() async throws {
         let waiting = Locked<CheckedContinuation<Void, any Error>?>(nil)
-        let error = await failure { simulation in
+        let error = await failure(limits: brief) { simulation in
             let supervisor = OperationSupervisor(.init(simulation: simulation))
             supervisor.add(
                 Work { context in
@@ -80,13 +80,13 @@ struct StuckTests {
     @Test("a wait for something that isn't simulated is distinguished from a deadlock")
     func waitingOutside() async throws {
         let continuation = Locked<CheckedContinuation<Void, Never>?>(nil)
-        let bare = await failure { _ in
+        let bare = await failure(limits: brief) { _ in
             await withCheckedContinuation { waiting in continuation.withLock { $0 = waiting } }
         }
         #expect(bare?.code == .waitingOutside)
         continuation.withLock { $0.take() }?.resume()
 
-        let inOperation = await failure { simulation in
+        let inOperation = await failure(limits: brief) { simulation in
             let supervisor = OperationSupervisor(.init(simulation: simulation))
             let handle = supervisor.add(
                 Work { _ in await withCheckedContinuation { waiting in continuation.withLock { $0 = waiting } } },
@@ -101,6 +101,8 @@ struct StuckTests {
         continuation.withLock { $0.take() }?.resume()
     }
 
+    /// A short grace period, for waits that nothing outside the simulation ends.
+    private let brief = Simulation.Limits(grace: .milliseconds(500))
     /// A long grace period, because work on a real thread may come back late on a busy machine.
     private let patient = Simulation.Limits(grace: .seconds(60))
 
@@ -136,10 +138,9 @@ struct StuckTests {
 
     @Test("a scenario that never ends is stopped")
     func tooManySteps() async {
-        let error = await failure(
-            of: { _ in while !Task.isCancelled { await Task.yield() } },
-            limits: Simulation.Limits(steps: 500)
-        )
+        let error = await failure(limits: Simulation.Limits(steps: 500)) { _ in
+            while !Task.isCancelled { await Task.yield() }
+        }
         #expect(error?.code == .tooManySteps)
         #expect(error?.step == 500)
     }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 extension S3Tests {
-    @Suite("A bucket keeps the promises of every backend")
+    @Suite("A bucket keeps the promises of every backend", .serialized)
     struct ConformanceTests {
         @Test("on SeaweedFS", .enabled(if: S3ServerKind.seaweedFS.isInstalled), arguments: BackendCheck.all)
         func onSeaweedFS(check: BackendCheck) async throws {

@@ -1,5 +1,5 @@
 import Testing
 
-/// The tests that start servers, one after the other, since each server is several processes.
-@Suite("S3", .serialized, .timeLimit(.minutes(60)))
+/// The tests of a bucket on real servers, which the suites share.
+@Suite("S3", .timeLimit(.minutes(60)))
 enum S3Tests {}

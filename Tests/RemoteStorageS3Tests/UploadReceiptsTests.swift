@@ -67,7 +67,7 @@ struct UploadReceiptsTests {
 }
 
 extension S3Tests {
-    @Suite("A part that a request of an earlier attempt replaces after it was acknowledged")
+    @Suite("A part that a request of an earlier attempt replaces after it was acknowledged", .serialized)
     struct ReplacedPartTests {
         private static let piece = S3Configuration.smallestPartSize
 

@@ -4,7 +4,7 @@ import Testing
 import WebDAVServers
 
 extension WebDAVTests {
-    @Suite("The documentation's WebDAV example")
+    @Suite("The documentation's WebDAV example", .serialized)
     struct ExampleTests {
         @Test("lists a share", arguments: ServerKind.plainInstalled)
         func share(kind: ServerKind) async throws {

@@ -6,7 +6,7 @@ import Testing
 import WebDAVServers
 
 extension WebDAVTests {
-    @Suite("Access to a WebDAV share")
+    @Suite("Access to a WebDAV share", .serialized)
     struct AccessTests {
         private static let secret = "correct horse"
 

@@ -1,5 +1,5 @@
 import Testing
 
-/// The tests that start servers; they run one after the other, because each server is several processes.
-@Suite("WebDAV", .serialized, .timeLimit(.minutes(60)))
+/// The tests of a share on real servers, which the suites share.
+@Suite("WebDAV", .timeLimit(.minutes(60)))
 enum WebDAVTests {}

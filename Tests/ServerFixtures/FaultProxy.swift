@@ -51,6 +51,8 @@ package final class FaultProxy: Sendable {
         _ decide: @escaping @Sendable (Int, String) -> Fault
     ) throws {
         listener = try LoopbackSocket.listening()
+        // Its connections have the same limit. Otherwise the system would accept up to the whole body of a request that isn't read.
+        listener.limitReceiveBuffer(to: 1 << 18)
         port = listener.port
         self.upstream = upstream
         self.decide = decide
@@ -95,8 +97,6 @@ package final class FaultProxy: Sendable {
         case .loseRequest: client.end()
         case .silence: while !client.read().isEmpty {}
         case .standstill:
-            // Otherwise the system would accept up to the whole body on its own.
-            client.limitReceiveBuffer(to: 1 << 16)
             halted.withLock { $0.append(client) }
         case .replaceReply(let status):
             forward(client, head, body, replyLimit: 0, Self.answer(status, headers: []))

@@ -3,7 +3,7 @@ import GRDB
 import Testing
 
 extension CommandTests {
-    @Suite("Check says what synchronizes record by record")
+    @Suite("Check says what synchronizes record by record", .serialized)
     struct CheckTests {
         private func store(_ sql: String, in fixture: Fixture) throws -> URL {
             let url = fixture.folder.appending(path: "app.sqlite")

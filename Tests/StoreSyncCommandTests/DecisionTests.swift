@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("The user decides whether to encrypt, and the command never guesses")
+    @Suite("The user decides whether to encrypt, and the command never guesses", .serialized)
     struct DecisionTests {
         private func expectRefusal(
             _ fixture: Fixture,

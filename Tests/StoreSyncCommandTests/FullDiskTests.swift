@@ -3,7 +3,7 @@ import Testing
 
 extension CommandTests {
     /// Each test tries a full disk at increasing sizes, so that the command gets a little further each time.
-    @Suite("A disk that is full at any write", .enabled(if: Mount.isPossible))
+    @Suite("A disk that is full at any write", .serialized, .enabled(if: Mount.isPossible))
     struct FullDiskTests {
         private static let password = ["STORESYNC_PASSWORD": "correct horse"]
 

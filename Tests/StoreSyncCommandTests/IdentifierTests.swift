@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("Identifiers that some storage can't hold are refused before anything is written")
+    @Suite("Identifiers that some storage can't hold are refused before anything is written", .serialized)
     struct IdentifierTests {
         static let bad = [
             "../x", "a/b", "", String(repeating: "a", count: 300), ".", "..", "CON", "con.txt", "a.", "a%00b", "ä",

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("Credentials need TLS, unless the user says otherwise")
+    @Suite("Credentials need TLS, unless the user says otherwise", .serialized)
     struct InsecureTests {
         private static let credentials = [
             "STORESYNC_WEBDAV_PASSWORD": "hidden", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden",

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension CommandTests {
-    @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave no damage")
+    @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave no damage", .serialized)
     struct InterruptionTests {
         static let signals = [SIGINT, SIGTERM]
         private static let megabytes = 32

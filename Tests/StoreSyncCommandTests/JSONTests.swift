@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("With --json, a command prints one object")
+    @Suite("With --json, a command prints one object", .serialized)
     struct JSONTests {
         private static let transferKeys: Set = [
             "command", "application", "client", "document", "generation", "bytes", "storedBytes", "encrypted",

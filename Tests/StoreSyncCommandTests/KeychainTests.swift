@@ -6,7 +6,7 @@ import SyncCryptography
 import Testing
 
 extension CommandTests {
-    @Suite("Commands synchronize keychain items that are synchronizable")
+    @Suite("Commands synchronize keychain items that are synchronizable", .serialized)
     struct KeychainTests {
         @MainActor private final class Silent: ApplicationSyncDelegate {
             func decideEncryption(

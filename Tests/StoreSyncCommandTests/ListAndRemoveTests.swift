@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("The command lists and removes documents, clients and applications")
+    @Suite("The command lists and removes documents, clients and applications", .serialized)
     struct ListAndRemoveTests {
         private static let password = ["STORESYNC_PASSWORD": "correct horse"]
 

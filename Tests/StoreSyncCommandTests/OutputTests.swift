@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("Standard output that can't be written is an error")
+    @Suite("Standard output that can't be written is an error", .serialized)
     struct OutputTests {
         /// Runs the command with a redirection of the shell.
         private func run(_ redirection: String, _ arguments: [String], in fixture: Fixture) async throws

@@ -3,7 +3,7 @@ import GRDB
 import Testing
 
 extension CommandTests {
-    @Suite("Pull replaces a store only if nothing is lost")
+    @Suite("Pull replaces a store only if nothing is lost", .serialized)
     struct PullTests {
         @Test("Pull creates neither application nor document, and fails without an uploaded store")
         func createsNothing() async throws {
@@ -274,7 +274,7 @@ extension CommandTests {
         }
     }
 
-    @Suite("Verify reports problems, and repairs this device's own files")
+    @Suite("Verify reports problems, and repairs this device's own files", .serialized)
     struct VerifyTests {
         @Test("A flipped byte in a store is a problem with its path, and the status is 65")
         func flippedByte() async throws {

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("A remote that can't be used gets a specific error, and both sides stay unchanged")
+    @Suite("A remote that can't be used gets a specific error, and both sides stay unchanged", .serialized)
     struct RemoteTests {
         private func expectFailures(_ device: Device, _ status: Int32, _ code: String, _ side: String) async throws {
             let before = try Listing(of: device.fixture.folder).withoutState(of: device)

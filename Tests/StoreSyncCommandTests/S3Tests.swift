@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 extension CommandTests {
-    @Suite("A bucket as the remote")
+    @Suite("A bucket as the remote", .serialized)
     struct S3Tests {
         /// A prefix in a bucket, as the command's options name it.
         private struct Place {

@@ -8,7 +8,7 @@ import ThreadSupport
 import WebDAVServers
 
 extension CommandTests {
-    @Suite("On real servers", .timeLimit(.minutes(60)))
+    @Suite("On real servers", .serialized, .timeLimit(.minutes(60)))
     struct ServerTests {
         private static let kills = TestDepth.choose(quick: 2, ci: 4, deep: 100)
         private static let races = TestDepth.choose(quick: 1, ci: 2, deep: 20)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("A store that can't be pushed gets a specific error and stays unchanged")
+    @Suite("A store that can't be pushed gets a specific error and stays unchanged", .serialized)
     struct StoreTests {
         private func expectFailure(
             _ device: Device,
@@ -184,7 +184,7 @@ extension CommandTests {
         }
     }
 
-    @Suite("A store that another program has locked is busy")
+    @Suite("A store that another program has locked is busy", .serialized)
     struct BusyTests {
         /// A process that holds an SQLite lock until its standard input ends.
         private func hold(_ device: Device, _ statement: String) async throws -> ChildProcess {

@@ -3,7 +3,7 @@ import GRDB
 import Testing
 
 extension CommandTests {
-    @Suite("A store is checked before a synchronization creates anything for it")
+    @Suite("A store is checked before a synchronization creates anything for it", .serialized)
     struct SyncStoreCheckTests {
         private func sync(_ device: Device, _ store: URL? = nil) async throws -> CommandResult {
             let path = (store ?? device.store).path

@@ -3,7 +3,7 @@ import GRDB
 import Testing
 
 extension CommandTests {
-    @Suite("The command merges the edits of several devices")
+    @Suite("The command merges the edits of several devices", .serialized)
     struct SyncTests {
         private static let schema = """
             CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER NOT NULL DEFAULT 0);

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("On a terminal, the command asks questions and shows its progress")
+    @Suite("On a terminal, the command asks questions and shows its progress", .serialized)
     struct TerminalTests {
         private func answer(_ fixture: Fixture, _ arguments: [String], _ answers: String...) async throws
             -> CommandResult
@@ -134,7 +134,7 @@ extension CommandTests {
         }
     }
 
-    @Suite("Options come from the command line, the environment or a default")
+    @Suite("Options come from the command line, the environment or a default", .serialized)
     struct OptionsTests {
         @Test("Remote, application and state may be environment variables, which options override")
         func environment() async throws {
@@ -191,7 +191,7 @@ extension CommandTests {
         }
     }
 
-    @Suite("A command that is incomplete")
+    @Suite("A command that is incomplete", .serialized)
     struct IncompleteTests {
         @Test(
             "is wrong usage, and the error names what is missing",
@@ -210,7 +210,7 @@ extension CommandTests {
         }
     }
 
-    @Suite("The demo does the whole job")
+    @Suite("The demo does the whole job", .serialized)
     struct DemoTests {
         @Test("It prints each step and leaves nothing behind, neither in the temporary directory nor at home")
         func demo() async throws {

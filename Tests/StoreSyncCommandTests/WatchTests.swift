@@ -4,7 +4,7 @@ import Testing
 import ThreadSupport
 
 extension CommandTests {
-    @Suite("sync --watch goes on until it's ended")
+    @Suite("sync --watch goes on until it's ended", .serialized)
     struct WatchTests {
         private func execute(_ sql: String, _ device: Device) throws {
             let queue = try DatabaseQueue(path: device.store.path, configuration: .ofApp)
@@ -47,6 +47,13 @@ extension CommandTests {
         /// Waits for the line of a synchronization that changed the store.
         private func arrival(_ child: ChildProcess) async throws {
             _ = try #require(try await child.line { try JSON(line: $0)["applied"]?.keys.isEmpty == false })
+        }
+
+        /// Waits for the line of a synchronization that published something.
+        private func publication(_ child: ChildProcess) async throws {
+            _ = try #require(
+                try await child.line { line in try JSON(line: line)["published"]?["bytes"] != .number(0) }
+            )
         }
 
         /// Waits for the line of a synchronization that did nothing: nothing follows until something changes.
@@ -151,6 +158,7 @@ extension CommandTests {
             try await quiet(child)
             let copy = try Data(contentsOf: laptop.store)
             try execute("INSERT INTO note (title) VALUES ('milk')", laptop)
+            try await publication(child)
             try await quiet(child)
             try copy.write(to: laptop.store, options: .atomic)
             let result = await child.finish()

@@ -3,7 +3,7 @@ import Testing
 import WebDAVServers
 
 extension CommandTests {
-    @Suite("A WebDAV share as the remote")
+    @Suite("A WebDAV share as the remote", .serialized)
     struct WebDAVTests {
         private static let password = "correct horse"
 

@@ -3,7 +3,7 @@ import GRDB
 import Testing
 
 extension CommandTests {
-    @Suite("What the command prints can be acted on")
+    @Suite("What the command prints can be acted on", .serialized)
     struct WordingTests {
         private static let password = ["STORESYNC_PASSWORD": "correct horse"]
 

@@ -16,7 +16,7 @@ import ThreadSupport
 ///
 /// Deep tests try all images. Otherwise each scenario tries every few steps, and begins at another step than the scenario
 /// before it.
-@Suite("A crash between any two steps", .serialized, .timeLimit(.minutes(60)))
+@Suite("A crash between any two steps", .timeLimit(.minutes(60)))
 struct CrashTests {
     /// An operation, and the states that must be found before and after it.
     struct Scenario: Sendable, CustomTestStringConvertible {

@@ -52,6 +52,7 @@ struct PageTests {
 
     @Test("finds what comparing all rows finds, whatever the app writes", arguments: 0..<SimulatedSchemas.all.count)
     func random(index: Int) throws {
+        let rows = TestDepth.choose(quick: 150, ci: 300, deep: 300)
         for seed in TestDepth.seeds(quick: 1, ci: 3, deep: 2_000) {
             var random = SplitMix64(seed: seed &* 100 &+ UInt64(index))
             let schemaSQL = SimulatedSchemas.all[index]
@@ -59,11 +60,11 @@ struct PageTests {
             let phone = try SimulatedDevice("phone", schemaSQL: schemaSQL, pageSize: pageSize)
             // Parents may come after their children.
             for table in twins.schema.tables + twins.schema.tables {
-                try twins.edit(RandomEdits.filling(table, count: 300))
+                try twins.edit(RandomEdits.filling(table, count: rows))
             }
-            let edits = RandomEdits(twins.schema, reach: 150)
+            let edits = RandomEdits(twins.schema, reach: rows / 2)
             let observesForeignKeys = random.chance(70)
-            for round in 0..<10 {
+            for round in 0..<rows / 30 {
                 for _ in 0..<Int.random(in: 0..<5, using: &random) {
                     try twins.edit(edits.statement(using: &random), observingForeignKeys: observesForeignKeys)
                 }
@@ -146,7 +147,10 @@ struct PageTests {
         #expect(try device.capture()?.changes.count == 1)
     }
 
-    @Test("A damaged record of the pages is none, whatever is left of it: every edit is found", arguments: 0..<60)
+    @Test(
+        "A damaged record of the pages is none, whatever is left of it: every edit is found",
+        arguments: TestDepth.seeds(quick: 15, ci: 60, deep: 2_000)
+    )
     func damagedRecord(seed: UInt64) throws {
         let device = try device()
         var random = SplitMix64(seed: seed)
@@ -245,7 +249,7 @@ struct PageTests {
         let phone = try SimulatedDevice("phone", schemaSQL: schema, pageSize: pageSize)
         for table in ["folder", "note", "tag", "line"] {
             let table = try #require(laptop.schema.tables.first { $0.name == table })
-            #expect(try laptop.edit(RandomEdits.filling(table, count: 300)))
+            #expect(try laptop.edit(RandomEdits.filling(table, count: 120)))
         }
         try laptop.edit("CREATE TEMP TABLE saved AS SELECT * FROM note WHERE id = 100")
         try laptop.capture()

@@ -143,7 +143,10 @@ final class ChildProcess: Sendable {
         _ body: @escaping @Sendable (Data) -> Void,
         atEnd: @escaping @Sendable () -> Void = {}
     ) {
-        DispatchQueue.global().async(group: ended) {
+        ended.enter()
+        // A thread of its own: those of the global queues are few, and the tests run on them.
+        Thread.detachNewThread { [ended] in
+            defer { ended.leave() }
             var buffer = [UInt8](repeating: 0, count: 1 << 16)
             while true {
                 let count = read(handle.fileDescriptor, &buffer, buffer.count)

@@ -129,18 +129,23 @@ struct HeldDatabaseTests {
             [store.url.path]
         )
         #expect(try await writer.line() == "ready")
+        let newest = try statesBesideWriter()
+        try await writer.kill9()
+        #expect(newest == newest.sorted())
+    }
+
+    /// Reads at least twenty held states, until the writer has written between them, and returns the newest row of each.
+    ///
+    /// Without suspension: otherwise the writer would write for as long as other tests run in between.
+    private func statesBesideWriter() throws -> [Int] {
         var newest: [Int] = []
         while newest.count < 20 || newest.last == newest.first {
             let copy = store.file("held")
-            let read = try await runBlocking { () -> Bool in
-                guard let held = hold() else { return false }
-                try Data(try bytes(of: held, pieces: 4096)).write(to: copy)
-                try end(held)
-                return true
-            }
-            guard read else { continue }
+            guard let held = hold() else { continue }
+            try Data(try bytes(of: held, pieces: 4096)).write(to: copy)
+            try end(held)
             let queue = try DatabaseQueue(path: copy.path)
-            let (verdict, sum, last) = try await queue.read { db in
+            let (verdict, sum, last) = try queue.read { db in
                 (
                     try String.fetchOne(db, sql: "PRAGMA integrity_check"),
                     try Int.fetchOne(db, sql: "SELECT coalesce((SELECT sum(x) FROM a) + (SELECT sum(x) FROM b), 0)"),
@@ -151,8 +156,7 @@ struct HeldDatabaseTests {
             #expect(verdict == "ok" && sum == 0)
             newest.append(last)
         }
-        try await writer.kill9()
-        #expect(newest == newest.sorted())
+        return newest
     }
 
     /// Whether all of the log can be copied into the database file.

@@ -110,12 +110,20 @@ struct StoreSnapshotTests {
             [store.path]
         )
         #expect(try await writer.line() == "ready")
+        let newest = try snapshots(beside: store)
+        try await writer.kill9()
+        #expect(newest == newest.sorted())
+    }
+
+    /// Takes at least twenty snapshots, until the writer has written between them, and returns the newest row of each.
+    ///
+    /// Without suspension: otherwise the writer would write for as long as other tests run in between.
+    private func snapshots(beside store: URL) throws -> [Int] {
         var newest: [Int] = []
-        // At least twenty snapshots, and until the writer has written between them.
         while newest.count < 20 || newest.last == newest.first {
-            let copy = try await runBlocking { try snapshot(store) }
+            let copy = try snapshot(store)
             let queue = try DatabaseQueue(path: copy.url.path)
-            let (verdict, sum, difference, last) = try await queue.read { db in
+            let (verdict, sum, difference, last) = try queue.read { db in
                 (
                     try String.fetchOne(db, sql: "PRAGMA integrity_check"),
                     try Int.fetchOne(db, sql: "SELECT coalesce((SELECT sum(x) FROM a) + (SELECT sum(x) FROM b), 0)"),
@@ -127,8 +135,7 @@ struct StoreSnapshotTests {
             #expect(verdict == "ok" && sum == 0 && difference == 0)
             newest.append(last)
         }
-        try await writer.kill9()
-        #expect(newest == newest.sorted())
+        return newest
     }
 
     @Test("of a file that isn't SQLite's is a copy, and is refused if a log or a journal is next to the file")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A crash while an application is created again", .serialized, .timeLimit(.minutes(60)))
+@Suite("A crash while an application is created again", .timeLimit(.minutes(60)))
 struct PasscodeCrashTests {
     @Test(
         "B12, F1, D10, D13: at any request leaves it encrypted with one key, and the next device completes or restarts",
@@ -24,7 +24,7 @@ struct PasscodeCrashTests {
                 DyingBackend.Death(request: $0, isAfter: false)
             }
             + changes.map { DyingBackend.Death(request: $0, isAfter: true) }
-        let interval = TestDepth.choose(quick: 3, ci: 1, deep: 1)
+        let interval = TestDepth.choose(quick: 5, ci: 1, deep: 1)
         let deaths = stride(from: place == .folder ? 0 : 1, to: all.count, by: interval).map { all[$0] }
         print("crashes while an application is created again, \(place): \(deaths.count)")
         for (number, death) in deaths.enumerated() {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Passcodes of concurrent devices", .serialized, .timeLimit(.minutes(60)))
+@Suite("Passcodes of concurrent devices", .timeLimit(.minutes(60)))
 struct PasscodeRaceTests {
     private static let seeds = TestDepth.seeds(quick: 2, ci: 6, deep: 500)
     private static let places: [PasscodePlace] = [.folder, .memoryWithoutDirectoryMoves]
@@ -107,7 +107,7 @@ struct PasscodeRaceTests {
     func cancelledAnywhere(place: PasscodePlace) async throws {
         let scene = try await PasscodeScene(place)
         // Primes, so that steps that recur at regular intervals aren't all skipped.
-        let stride = TestDepth.choose(quick: 29, ci: 7, deep: 1)
+        let stride = TestDepth.choose(quick: 53, ci: 7, deep: 1)
         var (step, wasReached) = (0, true)
         while wasReached {
             let point = CancellationPoint(step: step)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A crash during a removal", .serialized, .timeLimit(.minutes(60)))
+@Suite("A crash during a removal", .timeLimit(.minutes(60)))
 struct RemovalCrashTests {
     /// The codes of errors that tell another device that something is missing, or is being removed.
     private static let told: Set<StoreSyncError.Code> = [
