@@ -45,6 +45,13 @@ extension KeychainConformanceTests {
         #expect(try DeviceSecret(in: fixture.folder).readOrMake() == secret)
         let keychain = try await fixture.open()
         try await keychain.add(SecretBytes("s"), as: KeychainItem(service: "notes", account: "key"))
+        // Restored on its own device.
+        try Data(DeviceSecret.Name(item: name.item, inode: 0).bytes).write(to: fixture.url(DeviceSecret.name))
+        #expect(try DeviceSecret(in: fixture.folder).read() == secret)
+        #expect(
+            try Data(contentsOf: fixture.url(DeviceSecret.name))
+                != Data(DeviceSecret.Name(item: name.item, inode: 0).bytes)
+        )
         deleteItem(DeviceSecret.service, name.item.uuidString)
         await expect(.notEntitled, "access group") {
             let original = try await FileKeychain(at: fixture.url(), entitlements: .notes)

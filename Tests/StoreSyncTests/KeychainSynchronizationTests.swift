@@ -178,7 +178,9 @@ struct KeychainSynchronizationTests {
             )
             do {
                 _ = try await synchronization.value
-            } catch let error as StoreSyncError where error.code == .applicationChanged {
+            } catch let error as StoreSyncError
+                where error.code == (interference == .signingOut ? .passwordRequired : .applicationChanged)
+            {
                 refusals += 1
             }
             count = await connection.requests.count

@@ -44,6 +44,8 @@ struct BlockingExecutorTests {
         #expect(arrived.withLock { $0 } == 32)
     }
 
+    private func hold(at gate: DispatchSemaphore) { gate.wait() }
+
     @Test("with one thread runs one job at a time, in order, however many wait")
     func oneThread() async throws {
         let executor = BlockingExecutor(maximumThreads: 1)
@@ -53,7 +55,7 @@ struct BlockingExecutorTests {
             for number in 0..<100 {
                 group.addTask(executorPreference: executor) {
                     // The first job holds up the others until all have been added.
-                    if number == 0 { gate.wait() }
+                    if number == 0 { hold(at: gate) }
                     #expect(
                         running.withLock {
                             $0 += 1; return $0

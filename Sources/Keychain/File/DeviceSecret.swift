@@ -60,6 +60,8 @@ package struct DeviceSecret {
         guard let file = try openIfPresent() else { return nil }
         if let named = try name(in: file) {
             guard let secret = try Self.secret(of: named.item) else { throw named.isCopied ? ofAnotherDevice : hidden }
+            // The file was restored on its own device. If that fails, the next reading tries again.
+            if named.isCopied { try? writeName(of: named.item) }
             return secret
         }
         guard let status = try? file.status(), status.size == Self.byteCount else { throw corrupt }
@@ -184,6 +186,23 @@ package struct DeviceSecret {
         } catch {
             throw cannotWrite(error)
         }
+    }
+
+    /// Replaces the file by a file that names its own inode.
+    private func writeName(of item: UUID) throws {
+        let directory = try Directory(path: directory.path)
+        let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
+        let file = try directory.create(temporary, permissions: .ownerReadWrite)
+        do {
+            let name = Name(item: item, inode: Self.inode(try file.status()))
+            try name.bytes.withUnsafeBytes { bytes in try file.write(bytes) }
+            try file.synchronize()
+            try directory.rename(temporary, to: directory, Self.name)
+        } catch {
+            try? directory.unlink(temporary)
+            throw error
+        }
+        try directory.synchronize()
     }
 
     private func synchronizeDirectory() throws(KeychainError) {

@@ -81,16 +81,14 @@ extension ApplicationRegistrationOperation {
     }
 
     /// Refuses a client if an authentic note says that it was removed from the application.
-    ///
-    /// A setup has just checked the passcode, and registers this device as another client instead.
     private func refuseRemovedClient(_ remote: inout RemoteState, _ seal: ApplicationSeal) async throws {
         let notes = ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks)
         let (authentic, warnings) = notes.authentic(remote.removalNotes)
+        guard authentic.isEmpty else {
+            if request.isSetup { throw RemovedClient() }
+            throw await unlocking.removedClient()
+        }
         remote.warnings += warnings
-        guard !authentic.isEmpty else { return }
-        guard request.isSetup else { throw await unlocking.removedClient() }
-        request.registersAgain = true
-        (remote.deviceInfo, remote.removalNotes) = (nil, [])
     }
 
     /// Completes an encrypted application that consists of the registration alone.

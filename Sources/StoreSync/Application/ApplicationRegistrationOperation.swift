@@ -81,19 +81,30 @@ public actor ApplicationRegistrationOperation: Operation {
 
     private func attempt(_ context: OperationContext) async throws -> ApplicationRegistration {
         try await translatingErrors {
-            // A setup may find out that this client was removed, and register as another one.
-            let mode: FileLock.Mode = request.registersAgain || request.isSetup ? .exclusive : .shared
-            let lock = try await context.blocking { [state, key] in
-                try state.lock(.application(key), mode, by: context.name)
+            do {
+                return try await attemptLocked(context)
+            } catch is RemovedClient {
+                // The passcode of a setup was correct. Now this device registers as another client.
+                request.registersAgain = true
+                return try await attemptLocked(context)
             }
-            defer { lock.release() }
-            guard request.isSetup else { return try await register(context) }
-            try await settleReplacements()
-            if let former = request.replaces { return try await replace(former, context) }
-            let registration = try await register(context)
-            try await finishReplacement(registration, context)
-            return registration
         }
+    }
+
+    /// A setup has found out that this client was removed from the application.
+    struct RemovedClient: Error {}
+
+    private func attemptLocked(_ context: OperationContext) async throws -> ApplicationRegistration {
+        let lock = try await context.blocking { [state, key, request] in
+            try state.lock(.application(key), request.registersAgain ? .exclusive : .shared, by: context.name)
+        }
+        defer { lock.release() }
+        guard request.isSetup else { return try await register(context) }
+        try await settleReplacements()
+        if let former = request.replaces { return try await replace(former, context) }
+        let registration = try await register(context)
+        try await finishReplacement(registration, context)
+        return registration
     }
 
     private func undo() async {

@@ -52,6 +52,8 @@ public actor KeychainSynchronizationOperation: Operation {
     }
 
     /// Synchronizes the keychain in three rounds of requests, however many clients there are.
+    ///
+    /// Files that are larger than 256 KiB or can't be read are read one after the other.
     public func main(_ context: OperationContext) async throws -> KeychainSynchronization {
         try await translatingErrors {
             let executor = context.blockingExecutor
@@ -77,12 +79,10 @@ public actor KeychainSynchronizationOperation: Operation {
         var memory = try await context.blocking { [state, key = self.key] in try state.keychainMemory(for: key) }
         let registered = try await Set(clients)
         let (current, warnings) = try sort(files, memory, registered)
-        let next = try await merge(current, registered, key, context)
+        for (client, file) in current { memory.note(file, of: client) }
+        let next = try await merge(current, registered, memory, key, context)
         context.reportProgress(0.6)
         let client = application.client
-        for (client, file) in current { memory.note(file, of: client) }
-        // The merged files are remembered even if this client's file can't be written.
-        try await remember(memory, context)
         guard let next else { return result(hasPublished: false, warnings: warnings) }
         let sealed = next.sealed(with: key, application: hierarchy.application.rawValue, client: client.rawValue)
         let former = items.first { $0.name == hierarchy.keychain(client).lastComponent }
@@ -97,14 +97,17 @@ public actor KeychainSynchronizationOperation: Operation {
         return result(hasPublished: true, warnings: warnings)
     }
 
-    /// Merges the files into the keychain, if the application is still that from which they were read.
+    /// Merges the files into the keychain and remembers them, if the application is still that from which they were read.
     ///
     /// The keychain is emptied under the same lock when the application is removed or created again.
     ///
     /// - Returns: The file to publish for this client; `nil` if its file is up to date.
+    /// - Throws: ``StoreSyncError/Code/applicationChanged``; ``StoreSyncError/Code/passwordRequired`` if this device's keys were
+    ///   deleted meanwhile; ``StoreSyncError/Code/busy``.
     private func merge(
         _ files: [String: KeychainFile],
         _ registered: Set<RemoteIdentifier>,
+        _ memory: KeychainFileMemory,
         _ key: EpochKey,
         _ context: OperationContext
     ) async throws -> KeychainFile? {
@@ -114,18 +117,23 @@ public actor KeychainSynchronizationOperation: Operation {
         defer { lock.release() }
         let executor = context.blockingExecutor
         let pin = try await context.blocking { [state, key = self.key] in try state.pin(for: key) }
-        let epoch = key.epoch.uuidString
-        guard pin?.epoch == epoch, try await state.masterKey(for: self.key, epoch: epoch, on: executor) != nil else {
+        guard let epoch = pin?.epoch, UUID(uuidString: epoch) == key.epoch else {
             throw StoreSyncError(
                 .applicationChanged,
                 """
-                \(application.application) was removed or created again, or its keys were deleted from this device, \
-                while its keychain was being synchronized. Nothing was merged. Synchronize again.
+                \(application.application) was removed or created again while its keychain was being synchronized. \
+                Nothing was merged. Register with the new application, then synchronize again.
                 """
             )
         }
-        return try await state.keychain(for: self.key, entitlements: nil, on: executor)
+        guard try await state.masterKey(for: self.key, epoch: epoch, on: executor) != nil else {
+            throw StoreSyncError.passwordRequired(application.application)
+        }
+        let next = try await state.keychain(for: self.key, entitlements: nil, on: executor)
             .merge(files, as: application.client.rawValue, registered: Set(registered.map(\.rawValue)))
+        // Even if this client's file can't be written.
+        try await remember(memory, context)
+        return next
     }
 
     private func remember(_ memory: KeychainFileMemory, _ context: OperationContext) async throws {
@@ -145,21 +153,25 @@ public actor KeychainSynchronizationOperation: Operation {
     /// A client's file, or why it can't be used.
     private typealias Reading = (client: RemoteIdentifier, file: Result<KeychainFile, StoreSyncError>)
 
-    /// Reads the clients' files: small ones concurrently, and large ones one by one, since any of them may be a hostile
-    /// storage's.
+    /// Reads the clients' files: small ones concurrently, and the others one after the other, because an attacker could make
+    /// each of them fill the memory.
     private func read(_ items: [RemoteItem], with key: EpochKey) async throws -> [Reading] {
         let files = items.filter { $0.kind == .file }.compactMap { item in
             ApplicationHierarchy.client(ofKeychainNamed: item.name).map { (client: $0, size: item.size) }
         }
-        let (small, large) = (files.filter { $0.size <= Self.smallBytes }, files.filter { $0.size > Self.smallBytes })
-        // A client may write a larger file after the list.
-        var readings = try await small.map(\.client).concurrentMap { [self] in
-            try await read($0, with: key, upTo: 2 * Int(Self.smallBytes))
+        let small = files.filter { $0.size <= Self.smallBytes }.map(\.client)
+        var readings = try await small.concurrentMap { [self] in
+            try await read($0, with: key, upTo: Int(Self.smallBytes))
+        }.compactMap(\.self)
+        // Files that are larger than listed are among the unreadable ones.
+        readings.removeAll { $0.file.failure != nil }
+        let unread = Set(files.map(\.client)).subtracting(readings.map(\.client))
+        for client in unread {
+            if let reading = try await read(client, with: key, upTo: KeychainFile.maximumSealedBytes) {
+                readings.append(reading)
+            }
         }
-        for file in large {
-            readings.append(try await read(file.client, with: key, upTo: KeychainFile.maximumSealedBytes))
-        }
-        return readings.compactMap(\.self)
+        return readings
     }
 
     /// The size up to which many files are in memory at the same time.
@@ -213,6 +225,13 @@ public actor KeychainSynchronizationOperation: Operation {
             )
         }
         return (current, warnings.sorted())
+    }
+}
+
+extension Result {
+    fileprivate var failure: Failure? {
+        guard case .failure(let error) = self else { return nil }
+        return error
     }
 }
 

@@ -12,7 +12,7 @@ import CSodium
 /// guard pages, read-only once they're filled, and overwritten when the last reference is released. Descriptions, dumps and
 /// mirrors reveal nothing of them, nor do those of values that hold them. They're compared in constant time.
 public final class SecretBytes: @unchecked Sendable, Equatable {
-    // Sendable: the memory is written only before `init` returns, and is read-only from then on.
+    // Sendable: the memory is written only before `init` or `several` returns, and is read-only from then on.
     private let memory: ProtectedMemory
     /// The bytes, within `memory`.
     private let bytes: UnsafeRawBufferPointer
