@@ -95,16 +95,23 @@ extension S3Tests {
             #expect(try await backend.list(RemotePath("directory"))?.map(\.name) == ["large"])
         }
 
-        @Test("resumes where it was cut off when it is written again", arguments: S3ServerKind.plainInstalled)
-        func resumption(kind: S3ServerKind) async throws {
+        /// Returns a backend, and the proxy that cuts its fourth part off.
+        private static func cutting(
+            _ kind: S3ServerKind,
+            while isBroken: Locked<Bool>
+        ) async throws -> (S3Backend, FaultProxy) {
             let server = try await S3Server.shared(kind)
-            let path = try RemotePath("large")
-            let prefix = UUID().uuidString
-            let isBroken = Locked(true)
             let proxy = try FaultProxy(to: server.port) { _, line in
                 isBroken.withLock { $0 } && line.contains("partNumber=4&") ? .cutRequest(after: 1 << 20) : .none
             }
-            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            return (S3Backend(try configuration(server, port: proxy.port, prefix: UUID().uuidString)), proxy)
+        }
+
+        @Test("resumes where it was cut off when it is written again", arguments: S3ServerKind.plainInstalled)
+        func resumption(kind: S3ServerKind) async throws {
+            let path = try RemotePath("large")
+            let isBroken = Locked(true)
+            let (backend, proxy) = try await Self.cutting(kind, while: isBroken)
             let content = Self.content(parts: 6)
             let error = await #expect(throws: RemoteError.self) {
                 try await backend.write(content, to: path, when: .ifAbsent)
@@ -135,14 +142,9 @@ extension S3Tests {
             arguments: S3ServerKind.plainInstalled
         )
         func lostUpload(kind: S3ServerKind) async throws {
-            let server = try await S3Server.shared(kind)
             let path = try RemotePath("large")
-            let prefix = UUID().uuidString
             let isBroken = Locked(true)
-            let proxy = try FaultProxy(to: server.port) { _, line in
-                isBroken.withLock { $0 } && line.contains("partNumber=4&") ? .cutRequest(after: 1 << 20) : .none
-            }
-            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            let (backend, proxy) = try await Self.cutting(kind, while: isBroken)
             let content = Self.content(parts: 6)
             await #expect(throws: RemoteError.self) { try await backend.write(content, to: path, when: .ifAbsent) }
             isBroken.withLock { $0 = false }

@@ -61,10 +61,9 @@ package struct DeviceSecret {
         if let named = try name(in: file) {
             guard let secret = try Self.secret(of: named.item) else { throw named.isCopied ? ofAnotherDevice : hidden }
             // The file was restored on its own device. If that fails, the next reading tries again.
-            if named.isCopied { try? writeName(of: named.item) }
+            if named.isCopied { try? writeName(of: named.item, replacing: true) }
             return secret
         }
-        guard let status = try? file.status(), status.size == Self.byteCount else { throw corrupt }
         var count = 0
         let secret = SecretBytes(count: Self.byteCount) { buffer in
             count = (try? file.descriptor.read(into: buffer)) ?? 0
@@ -115,14 +114,17 @@ package struct DeviceSecret {
 
         package var bytes: [UInt8] { Array("\(item.uuidString) \(String(inode, radix: 16))".utf8) }
 
-        /// More than the secret's bytes, by which the files are told apart.
-        static let byteCounts = 38...53
+        static let maximumBytes = 53
     }
 
     /// Returns what the file names, and whether it's a copy; `nil` if the file has the secret itself.
     private func name(in file: OpenFile) throws(KeychainError) -> (item: UUID, isCopied: Bool)? {
-        guard let status = try? file.status(), Name.byteCounts.contains(Int(status.size)) else { return nil }
-        guard let bytes = try? file.read(at: 0, upTo: Int(status.size)), let name = Name(bytes) else { throw corrupt }
+        guard let status = try? file.status() else { throw corrupt }
+        // A name has at least 38 bytes.
+        guard status.size != Self.byteCount else { return nil }
+        guard status.size <= Name.maximumBytes, let bytes = try? file.read(at: 0, upTo: Name.maximumBytes),
+            let name = Name(bytes)
+        else { throw corrupt }
         return (name.item, name.inode != Self.inode(status))
     }
 
@@ -135,7 +137,7 @@ package struct DeviceSecret {
         let item = UUID()
         do throws(KeychainError) {
             _ = try SecurityKeychain.add(secret, as: KeychainItem(service: Self.service, account: item.uuidString))
-            return try write { inode in SecretBytes(copying: Name(item: item, inode: inode).bytes) }
+            return try writeName(of: item)
         } catch  where error.code == .notEntitled {}
         #endif
         try write { _ in secret }
@@ -159,11 +161,20 @@ package struct DeviceSecret {
         #endif
     }
 
+    private func writeName(of item: UUID, replacing isReplacing: Bool = false) throws(KeychainError) {
+        try write(replacing: isReplacing) { inode in SecretBytes(copying: Name(item: item, inode: inode).bytes) }
+    }
+
     /// Writes the file, complete and durable, unless another process creates it first.
     ///
-    /// - Parameter content: Is called with the file's inode.
+    /// - Parameters:
+    ///   - isReplacing: Whether an existing file is replaced.
+    ///   - content: Is called with the file's inode.
     /// - Throws: ``KeychainError/Code/cannotWrite``.
-    private func write(_ content: (_ inode: UInt64) -> SecretBytes) throws(KeychainError) {
+    private func write(
+        replacing isReplacing: Bool = false,
+        _ content: (_ inode: UInt64) -> SecretBytes
+    ) throws(KeychainError) {
         do throws(Errno) {
             let directory = try Directory(path: directory.path)
             let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
@@ -174,35 +185,28 @@ package struct DeviceSecret {
             // The umask may have narrowed the mode, but never widened it: the owner must be able to read the file.
             try file.setPermissions(.ownerReadWrite)
             try file.synchronize()
-            // Unlike a rename, a link never replaces an existing file.
-            do throws(Errno) {
-                do throws(Errno) {
-                    try directory.link(temporary, to: directory, Self.name)
-                } catch  where error.isNoHardLink {
-                    try directory.renameExclusively(temporary, to: directory, Self.name)
-                }
-            } catch  where error == .fileExists {}
+            if isReplacing {
+                try directory.rename(temporary, to: directory, Self.name)
+            } else {
+                try giveName(to: temporary, in: directory)
+            }
             try directory.synchronize()
         } catch {
             throw cannotWrite(error)
         }
     }
 
-    /// Replaces the file by a file that names its own inode.
-    private func writeName(of item: UUID) throws {
-        let directory = try Directory(path: directory.path)
-        let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
-        let file = try directory.create(temporary, permissions: .ownerReadWrite)
-        do {
-            let name = Name(item: item, inode: Self.inode(try file.status()))
-            try name.bytes.withUnsafeBytes { bytes in try file.write(bytes) }
-            try file.synchronize()
-            try directory.rename(temporary, to: directory, Self.name)
-        } catch {
-            try? directory.unlink(temporary)
-            throw error
+    /// Gives a file the secret's name, unless another process has done that first.
+    private func giveName(to temporary: String, in directory: Directory) throws(Errno) {
+        do throws(Errno) {
+            // Unlike a rename, a link never replaces an existing file.
+            try directory.link(temporary, to: directory, Self.name)
+        } catch  where error == .fileExists {
+        } catch  where error.isNoHardLink {
+            do throws(Errno) {
+                try directory.renameExclusively(temporary, to: directory, Self.name)
+            } catch  where error == .fileExists {}
         }
-        try directory.synchronize()
     }
 
     private func synchronizeDirectory() throws(KeychainError) {

@@ -54,6 +54,9 @@ public actor KeychainSynchronizationOperation: Operation {
     /// Synchronizes the keychain in three rounds of requests, however many clients there are.
     ///
     /// Files that are larger than 256 KiB or can't be read are read one after the other.
+    ///
+    /// - Throws: ``StoreSyncError``: `applicationChanged` if the application was removed or created again meanwhile,
+    ///   `passwordRequired` if its keys were deleted from this device, `busy`; what the backend throws; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> KeychainSynchronization {
         try await translatingErrors {
             let executor = context.blockingExecutor
@@ -164,7 +167,7 @@ public actor KeychainSynchronizationOperation: Operation {
             try await read($0, with: key, upTo: Int(Self.smallBytes))
         }.compactMap(\.self)
         // Files that are larger than listed are among the unreadable ones.
-        readings.removeAll { $0.file.failure != nil }
+        readings.removeAll { (try? $0.file.get()) == nil }
         let unread = Set(files.map(\.client)).subtracting(readings.map(\.client))
         for client in unread {
             if let reading = try await read(client, with: key, upTo: KeychainFile.maximumSealedBytes) {
@@ -225,13 +228,6 @@ public actor KeychainSynchronizationOperation: Operation {
             )
         }
         return (current, warnings.sorted())
-    }
-}
-
-extension Result {
-    fileprivate var failure: Failure? {
-        guard case .failure(let error) = self else { return nil }
-        return error
     }
 }
 
