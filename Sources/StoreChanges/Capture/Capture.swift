@@ -77,7 +77,7 @@ struct Capture {
     /// one such value, its change is taken for an edit.
     private func reusedNumbers(of table: StoreTable) throws -> [(number: Int64, former: RowName)] {
         guard table.reusesNumbers else { return [] }
-        let defaults = try table.defaults()
+        let defaults = table.table.defaults
         var reused: [(number: Int64, former: RowName)] = []
         var last: Int64?
         while let number = try table.greatestNumber(below: last) {

@@ -86,8 +86,8 @@ struct EqualRows {
         var cells: [String: Cell] = [:]
         for (column, value) in zip(table.schema.valueColumns, values) {
             cells[column] = .value(value)
-            guard case .integer(let number) = value, number > 0,
-                let parent = state.schema.rowTable(of: column, in: table.schema.name),
+            guard let parent = state.schema.rowTable(of: column, in: table.schema.name),
+                let number = value.rowNumber(in: table.affinity(of: column)),
                 try StoreTable(parent, in: store, state).exists(number)
             else { continue }
             guard let row = found[state.schema.numberedTable(parent)]?[number] else { return nil }

@@ -5,6 +5,7 @@ struct StoreScan {
     /// A column, and what it refers to.
     private struct Column {
         var position: CInt
+        var affinity: Affinity
         /// The rows with integer keys to which the column refers.
         var parents: ReferencedNames?
 
@@ -16,7 +17,7 @@ struct StoreScan {
 
         /// The encoded name of the row to which the column refers.
         func reference(from statement: SQLStatement) throws -> [UInt8]? {
-            guard let parents, let number = statement.integer(position) else { return nil }
+            guard let parents, let number = statement.value(position).rowNumber(in: affinity) else { return nil }
             return try parents.name(of: number)
         }
     }
@@ -64,6 +65,7 @@ struct StoreScan {
                 try table.columns.firstIndex(of: name).map {
                     try Column(
                         position: CInt($0),
+                        affinity: table.schema.column(name)?.affinity ?? .blob,
                         parents: schema.rowTable(of: name, in: table.schema.name).map(names.referenced)
                     )
                 }

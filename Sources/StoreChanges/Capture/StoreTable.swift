@@ -53,16 +53,6 @@ struct StoreTable {
         try store.first("SELECT count(*) FROM \(name.quotedName)")?.integer(0).map { Int($0) } ?? 0
     }
 
-    /// The default values of columns.
-    func defaults() throws -> [String: Cell] {
-        var defaults: [String: Cell] = [:]
-        for column in table.schema.columns {
-            guard let expression = column.defaultValue else { continue }
-            defaults[column.name] = try store.first("SELECT \(expression)").map { .value($0[0]) }
-        }
-        return defaults
-    }
-
     /// Whether a row of a number exists.
     func exists(_ number: Int64) throws -> Bool {
         guard let key = integerKey?.quotedName else { return false }
@@ -166,7 +156,8 @@ struct StoreTable {
     ///
     /// Numbers of 0 or less, and those of no row, stay as they are.
     private func cell(_ value: StoredValue, of column: String) throws -> Cell {
-        guard case .integer(let number) = value, number > 0, let parent = state.schema.rowTable(of: column, in: name)
+        guard let parent = state.schema.rowTable(of: column, in: name),
+            let number = value.rowNumber(in: table.affinity(of: column))
         else {
             return .value(value)
         }
@@ -200,7 +191,7 @@ struct StoreTable {
             guard let parent = state.schema.rowTable(of: column, in: name),
                 let number = try numbers.number(of: RowReference(parent, row))
             else { return .null }
-            return .integer(number)
+            return StoredValue(rowNumber: number, in: table.affinity(of: column))
         }
     }
 

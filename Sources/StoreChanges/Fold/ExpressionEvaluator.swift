@@ -35,32 +35,45 @@ package struct PlainEvaluator: ExpressionEvaluator {
 /// Rows have names in place of the numbers that differ between devices; so every device gives a name the same number
 /// here, which no expression can tell from a real one.
 package final class ScratchEvaluator: ExpressionEvaluator {
-    private let queue: DatabaseQueue
-    /// Used only in the queue.
-    private let db: SQLConnection
+    private let schema: StoreSchema
+    /// The database, which is opened once something is evaluated.
+    private var scratch: (queue: DatabaseQueue, db: SQLConnection)?
 
-    /// Creates the tables of a schema.
-    ///
-    /// - Parameter schema: The schema.
-    /// - Throws: `DatabaseError`.
-    package init(_ schema: StoreSchema) throws {
+    /// Prepares to evaluate the expressions of a schema.
+    package init(_ schema: StoreSchema) { self.schema = schema }
+
+    private func evaluate<Result>(_ body: (SQLConnection) throws -> Result) throws -> Result {
+        let scratch = try self.scratch ?? open()
+        self.scratch = scratch
+        return try scratch.queue.inDatabase { _ in try body(scratch.db) }
+    }
+
+    /// How an empty database is opened where statements of an app are executed.
+    static var configuration: Configuration {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
-        queue = try DatabaseQueue(configuration: configuration)
-        db = try queue.inDatabase { connection in
+        // SQLite itself takes names in double quotes for text where there is no such column.
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        return configuration
+    }
+
+    private func open() throws -> (queue: DatabaseQueue, db: SQLConnection) {
+        let queue = try DatabaseQueue(configuration: Self.configuration)
+        let db = try queue.inDatabase { connection in
             let db = SQLConnection(connection)
             for table in schema.tables { try db.execute(table.statement) }
             return db
         }
+        return (queue, db)
     }
 
     package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {
         let expressions = index.terms.map(\.expression).joined(separator: ", ")
         let condition = index.condition.map { " WHERE \($0)" } ?? ""
-        let values = try queue.inDatabase { _ in
+        let values = try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = ON")
             try db.execute("DELETE FROM \(table.name.quotedName)")
-            try insert(table, cells)
+            try insert(cells, of: table, into: db)
             return try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)")
         }
         return values.map { values in
@@ -71,11 +84,11 @@ package final class ScratchEvaluator: ExpressionEvaluator {
 
     package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
         guard !table.checks.isEmpty else { return false }
-        return try queue.inDatabase { _ in
+        return try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = OFF")
             try db.execute("DELETE FROM \(table.name.quotedName)")
             do {
-                try insert(table, cells)
+                try insert(cells, of: table, into: db)
                 return false
             } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_CHECK {
                 return true
@@ -87,7 +100,7 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         var defaults: [String: Cell] = [:]
         for column in table.columns {
             guard let expression = column.defaultValue, Self.isConstant(expression) else { continue }
-            let value = try? queue.inDatabase { _ in
+            let value = try? evaluate { db in
                 try db.execute("CREATE TEMP TABLE single (value \(column.type) DEFAULT \(expression))")
                 defer { try? db.execute("DROP TABLE temp.single") }
                 try db.execute("INSERT INTO temp.single DEFAULT VALUES")
@@ -99,13 +112,13 @@ package final class ScratchEvaluator: ExpressionEvaluator {
     }
 
     /// Whether a default is the same on every device: only such a column can be added to a table.
-    private static func isConstant(_ expression: String) -> Bool {
+    static func isConstant(_ expression: String) -> Bool {
         !SQLTokens(expression).tokens.contains { token in
             token == .symbol("(") || (token.name?.uppercased().hasPrefix("CURRENT_") ?? false)
         }
     }
 
-    private func insert(_ table: TableSchema, _ cells: [String: Cell]) throws {
+    private func insert(_ cells: [String: Cell], of table: TableSchema, into db: SQLConnection) throws {
         let columns = table.columns.map(\.name)
         let places = columns.map { _ in "?" }.joined(separator: ", ")
         let names = columns.map(\.quotedName).joined(separator: ", ")

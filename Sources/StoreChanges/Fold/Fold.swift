@@ -28,7 +28,7 @@ package struct Fold {
     ) throws -> (StateDelta, [Conflict]) {
         var fold = SetFold(set.header, FoldWorkspace(base, schema))
         fold.author = author
-        let adapted = fold.adapt(set.changes)
+        let adapted = fold.adapt(fold.withoutRepeatedCounts(set.changes, migrations))
         fold.reserveCapacity(adapted.count)
         // A set has its changes in the order of the store, in which the base is read faster than in any other.
         for change in adapted { _ = try fold.work.row(RowReference(change.table, change.row)) }
@@ -203,13 +203,13 @@ struct SetFold {
         return key
     }
 
-    /// Whether a reference holds a number that isn't a row's.
+    /// Whether a reference to an integer key holds what is no row's number.
     private func isLeftAlone(_ id: FoldSchema.ReferenceID, _ row: RowReference, _ state: StoredRow) -> Bool {
         schema.tables[id.table]?.references[id.index].key.columns.contains { column in
             guard schema.rowTable(of: column, in: row.table) != nil,
-                case .value(.integer(let number)) = schema.cell(column, of: row, state)
+                case .value(let value) = schema.cell(column, of: row, state), !value.isNull
             else { return false }
-            return number <= 0
+            return value.rowNumber(in: schema.tables[row.table]?.affinity(of: column) ?? .blob) == nil
         } ?? true
     }
 

@@ -40,14 +40,23 @@ package final class FoldSchema {
             valueIndexes = Dictionary(uniqueKeysWithValues: zip(valueColumns, valueColumns.indices))
             encodedDefaults = valueColumns.map { (defaults[$0] ?? .null).encoded }
             uniques = table.uniques.map { index in
-                let named = index.namedColumns(of: names)
+                let named = index.namedColumns(of: table)
                 // Rows of one key are one row, whatever else is said of its index.
                 let isPosition = index.kind == .position && named != Set(table.key.columns)
                 let sortName = FoldSchema.sortName(named, index.condition)
                 return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
             }.sorted { $0.sortName.precedes($1.sortName) }
-            checkGroups = FoldSchema.groups(table.checks)
+            checkGroups = FoldSchema.groups(table.checks.map(\.columns))
         }
+
+        /// What a column holds in place of a value that an older schema allowed: its default in place of a `NULL` that it refuses.
+        func stored(_ cell: Cell, in column: String) -> Cell {
+            guard cell.isNull, schema.column(column)?.isNotNull == true else { return cell }
+            return defaults[column] ?? cell
+        }
+
+        /// How SQLite converts what is written to a column.
+        func affinity(of column: String) -> Affinity { schema.column(column)?.affinity ?? .blob }
     }
 
     /// A unique index.
@@ -307,11 +316,10 @@ package final class FoldSchema {
 }
 
 extension UniqueIndex {
-    /// The columns that its terms and its condition name.
-    fileprivate func namedColumns(of columns: [String]) -> Set<String> {
-        let names = Dictionary(columns.map { ($0.sqlName, $0) }) { first, _ in first }
+    /// The stored columns on which its terms and its condition depend.
+    fileprivate func namedColumns(of table: TableSchema) -> Set<String> {
         let expressions = terms.filter { $0.column == nil }.map(\.expression) + (condition.map { [$0] } ?? [])
-        let named = expressions.flatMap { SQLTokens($0).tokens.compactMap(\.name) }.compactMap { names[$0.sqlName] }
-        return Set(terms.compactMap(\.column) + named)
+        let named = expressions.flatMap { SQLTokens($0).tokens.compactMap(\.name) }
+        return table.storedColumns(named: terms.compactMap(\.column) + named)
     }
 }

@@ -43,11 +43,19 @@ extension Cell {
         switch (affinity, self) {
         case (.integer, .value(.text(let bytes))), (.numeric, .value(.text(let bytes))),
             (.real, .value(.text(let bytes))):
-            let text = String(decoding: bytes, as: UTF8.self)
-            return Int64(text).map { .value(.integer($0)) } ?? Double(text).map { .value(.real($0)) } ?? self
+            return Self.number(bytes).map(Cell.value) ?? self
         case (.text, .value(.integer(let integer))): return .value(.text("\(integer)"))
         default: return self
         }
+    }
+
+    /// The number that text looks like to SQLite: without names of numbers, and without hexadecimal digits.
+    private static func number(_ bytes: [UInt8]) -> StoredValue? {
+        let spaces = Set(" \t\n\u{0B}\u{0C}\r".utf8)
+        let trimmed = bytes.drop(while: spaces.contains).reversed().drop(while: spaces.contains).reversed()
+        guard trimmed.allSatisfy(Set("+-.0123456789eE".utf8).contains) else { return nil }
+        let text = String(decoding: trimmed, as: UTF8.self)
+        return Int64(text).map { .integer($0) } ?? Double(text).map { .real($0) }
     }
 }
 
@@ -119,13 +127,15 @@ extension FoldSchema {
 
     private func uniquePlan(_ index: Int, in table: Table) -> LookupKeyPlan? {
         let unique = table.uniques[index].index
-        guard unique.condition == nil, let columns = unique.columns else { return nil }
+        guard unique.condition == nil, let columns = unique.columns, columns.allSatisfy(table.columns.contains) else {
+            return nil
+        }
         return LookupKeyPlan(kind: .unique(index), columns: plan(columns, unique.terms))
     }
 
     private func listPlan(_ index: Int, in table: Table) -> LookupKeyPlan? {
         guard table.uniques[index].isPosition, case let unique = table.uniques[index].index, unique.condition == nil,
-            let columns = unique.columns
+            let columns = unique.columns, columns.allSatisfy(table.columns.contains)
         else { return nil }
         return LookupKeyPlan(kind: .list(index), columns: plan(columns.dropLast(), unique.terms))
     }

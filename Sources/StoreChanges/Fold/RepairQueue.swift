@@ -38,7 +38,8 @@ struct RepairQueue {
     private var queuedUniques: Set<UniqueCheck> = []
     private var queuedReferences: Set<ReferenceCheck> = []
     /// The rows that repairs wrote, to be checked last.
-    private var rows: Set<RowReference> = []
+    private var rows = Heap<RowReference>()
+    private var queuedRows: Set<RowReference> = []
 
     mutating func insert(_ check: UniqueCheck) {
         if queuedUniques.insert(check).inserted { uniques.insert(check) }
@@ -48,7 +49,9 @@ struct RepairQueue {
         if queuedReferences.insert(check).inserted { references.insert(check) }
     }
 
-    mutating func insert(_ row: RowReference) { rows.insert(row) }
+    mutating func insert(_ row: RowReference) {
+        if queuedRows.insert(row).inserted { rows.insert(row) }
+    }
 
     mutating func nextUnique() -> UniqueCheck? {
         guard let check = uniques.popMin() else { return nil }
@@ -63,8 +66,8 @@ struct RepairQueue {
     }
 
     mutating func nextRow() -> RowReference? {
-        guard let row = rows.min() else { return nil }
-        rows.remove(row)
+        guard let row = rows.popMin() else { return nil }
+        queuedRows.remove(row)
         return row
     }
 }

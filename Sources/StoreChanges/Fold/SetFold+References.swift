@@ -54,7 +54,7 @@ extension SetFold {
         let table = try schema.table(table)
         return reference.key.columns.allSatisfy { column in
             table.schema.column(column)?.isNotNull == false && !table.keyColumns.contains(column)
-                && !table.schema.checks.contains { $0.contains(column) }
+                && !table.schema.checks.contains { $0.columns.contains(column) }
         }
     }
 
@@ -83,24 +83,50 @@ extension SetFold {
 
     /// Brings a deleted row back, with the rows to which it refers and the rows that went with it in this set.
     ///
+    /// A chain of rows may be long, so what is left to do is kept in a list.
+    ///
     /// - Returns: Whether it came back: each row does so once in a set.
-    @discardableResult
     private mutating func bringBack(_ row: RowReference) throws -> Bool {
-        guard let tomb = try work.tomb(row), broughtBack.insert(row).inserted else { return false }
+        guard let state = try bringBackAlone(row) else { return false }
+        var steps: [BringingBack] = [.companions(row), .parents(row, state, reference: 0)]
+        while let step = steps.popLast() {
+            switch step {
+            case .row(let row):
+                guard let state = try bringBackAlone(row) else { continue }
+                steps += [.companions(row), .parents(row, state, reference: 0)]
+            case .parents(let row, let state, let index):
+                guard try index < schema.table(row.table).references.count else { continue }
+                steps.append(.parents(row, state, reference: index + 1))
+                let id = FoldSchema.ReferenceID(table: row.table, index: index)
+                guard let key = try missingParent(id, of: row, state), let parent = try tomb(with: key) else {
+                    continue
+                }
+                steps.append(.row(parent))
+            case .companions(let row):
+                steps += (companions[row] ?? []).sorted().reversed().map { .row($0) }
+            }
+        }
+        return true
+    }
+
+    /// What is left to do while rows come back; the last step comes first.
+    private enum BringingBack {
+        case row(RowReference)
+        /// The rows to which a row refers, from a reference on.
+        case parents(RowReference, StoredRow, reference: Int)
+        /// The rows that went with a row.
+        case companions(RowReference)
+    }
+
+    /// Brings a deleted row back; returns what it holds, `nil` if it can't come back (again).
+    private mutating func bringBackAlone(_ row: RowReference) throws -> StoredRow? {
+        guard let tomb = try work.tomb(row), broughtBack.insert(row).inserted else { return nil }
         var cells = schema.cells(of: row, tomb.row)
         try lead(&cells, in: row.table)
         let state = StoredRow(tomb.row.table, cells, inserters: tomb.row.inserters)
         traces[row] = Trace(origin: .broughtBack(tomb), repairs: traces[row]?.repairs ?? [:])
         log(.broughtBack, row, kept: state.cells)
         try put(row, state, writing: allColumns(row.table))
-        for index in try schema.table(row.table).references.indices {
-            let id = FoldSchema.ReferenceID(table: row.table, index: index)
-            guard let key = try missingParent(id, of: row, state), let parent = try self.tomb(with: key) else {
-                continue
-            }
-            try bringBack(parent)
-        }
-        for companion in (companions[row] ?? []).sorted() { try bringBack(companion) }
-        return true
+        return state
     }
 }

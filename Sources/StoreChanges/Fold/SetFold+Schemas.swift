@@ -11,7 +11,9 @@ extension SetFold {
     }
 
     private mutating func adapt(_ change: Change, _ author: SchemaDescription) -> Change? {
-        guard let table = schema.tables[change.table] else { return leaveOut(change) }
+        guard let table = schema.tables[change.table], !hasOtherKey(change.table, author) else {
+            return leaveOut(change)
+        }
         var change = change
         let names = author.tables[change.table]?.columns.keys.sorted { $0.precedes($1) } ?? []
         if case .key(let cells) = change.row, cells.count == names.count,
@@ -33,17 +35,35 @@ extension SetFold {
             if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
             inserted.cells = inserted.cells.filter { has($0.key) }
             inserted.dangling.formIntersection(table.columns)
-            for column in table.columns where !isCounted && has(column) && inserted.cells[column] == nil {
-                inserted.cells[column] = table.defaults[column] ?? .null
+            for column in table.columns where !isCounted && has(column) {
+                inserted.cells[column] = table.stored(
+                    inserted.cells[column] ?? table.defaults[column] ?? .null,
+                    in: column
+                )
             }
             change.edit = .insert(inserted)
         case .update(let cells):
             let lost = cells.filter { !has($0.key) }.mapValues(\.new)
             if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
             guard lost.count < cells.count else { return nil }
-            change.edit = .update(cells.filter { has($0.key) })
+            let kept = cells.filter { has($0.key) }.map { column, cell in
+                var cell = cell
+                cell.new = table.stored(cell.new, in: column)
+                return (column, cell)
+            }
+            change.edit = .update(Dictionary(kept) { first, _ in first })
         }
         return change
+    }
+
+    /// Whether a table's rows have other names than in the author's schema.
+    ///
+    /// A key whose former columns are all gone was renamed, and its names mean what they did.
+    private func hasOtherKey(_ name: String, _ author: SchemaDescription) -> Bool {
+        guard let table = schema.tables[name], let former = author.tables[name],
+            former.keyKind == 3, case .natural = table.schema.key
+        else { return false }
+        return Set(former.keyColumns) != table.keyColumns && former.keyColumns.contains(where: table.columns.contains)
     }
 
     /// Logs a change of a table that this schema doesn't have, or not with such rows.
@@ -55,6 +75,34 @@ extension SetFold {
         case .update(let cells): log(.schemaChanged, row, lost: cells.mapValues(\.new))
         }
         return nil
+    }
+
+    /// Returns the changes without those of rows without a key that the same update of the app made elsewhere.
+    ///
+    /// Example: An update fills a new column of a table without a key on two devices: each row is there once.
+    func withoutRepeatedCounts(_ changes: [Change], _ migrations: [SyncChangeSet]) -> [Change] {
+        guard header.isMigration, !migrations.isEmpty else { return changes }
+        var repeated: [CountedChange: Int] = [:]
+        for sets in Dictionary(grouping: migrations, by: \.header.id.client).values {
+            let counts = sets.flatMap(\.changes).compactMap(counted).reduce(into: [:]) { $0[$1, default: 0] += 1 }
+            repeated.merge(counts) { max($0, $1) }
+        }
+        return changes.filter { change in
+            guard let counted = counted(change), let count = repeated[counted], count > 0 else { return true }
+            repeated[counted] = count - 1
+            return false
+        }
+    }
+
+    /// The insert or the delete of one of several equal rows.
+    private struct CountedChange: Hashable {
+        var row: RowReference
+        var isInsert: Bool
+    }
+
+    private func counted(_ change: Change) -> CountedChange? {
+        let row = RowReference(change.table, change.row)
+        return schema.isCounted(row) ? CountedChange(row: row, isInsert: change.edit.isInsert) : nil
     }
 
     /// Merges each row that an update of the app inserted with the equal row that the same update inserted elsewhere.

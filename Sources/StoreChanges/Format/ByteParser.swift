@@ -104,9 +104,9 @@ struct ByteParser {
         return Int64(bitPattern: number >> 1) ^ -Int64(bitPattern: number & 1)
     }
 
-    /// Parses text, of which SQLite's names consist.
-    mutating func text(_ what: String) throws -> String {
-        try text(of: count("the length of \(what)", atMost: Self.maximumNameLength), what)
+    /// Parses text: a name of SQLite, unless another limit is given.
+    mutating func text(_ what: String, atMost limit: Int = Self.maximumNameLength) throws -> String {
+        try text(of: count("the length of \(what)", atMost: limit), what)
     }
 
     private mutating func text(of length: Int, _ what: String) throws -> String {

@@ -34,7 +34,7 @@ extension FoldSchema {
     /// Divides changes into parts of at most `size`; only the part with all changes that must stay together may be larger.
     fileprivate func parts(of changes: [Change], isMigration: Bool, of size: Int) -> [[Change]] {
         guard changes.count > size else { return [changes] }
-        let (constrained, hidden) = (tables.mapValues(\.constrainedColumns), tablesWithHiddenConstraints)
+        let (constrained, hidden) = (tables.mapValues(\.constrainedColumns), tablesWithHiddenReferences)
         let places = Dictionary(grouping: changes) { change in
             // Rows that a migration inserts are compared with those of other devices, but not with each other.
             if isMigration, case .insert = change.edit { return Place.middle }
@@ -48,12 +48,10 @@ extension FoldSchema {
         return first + [Array(middle + late.prefix(room))] + late.runs(of: size, from: room)
     }
 
-    /// The tables with constraints on columns that don't travel: generated ones.
-    private var tablesWithHiddenConstraints: Set<String> {
+    /// The tables with references that lead to, or are, columns that don't travel: generated ones.
+    private var tablesWithHiddenReferences: Set<String> {
         var found: Set<String> = []
         for table in tables.values {
-            let columns = Set(table.columns)
-            if !table.uniques.allSatisfy({ columns.isSuperset(of: $0.columns) }) { found.insert(table.schema.name) }
             guard table.references.count < table.schema.references.count else { continue }
             found.formUnion([table.schema.name] + table.schema.references.map(\.parent))
         }

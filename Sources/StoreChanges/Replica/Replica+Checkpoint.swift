@@ -18,7 +18,7 @@ extension Replica {
             .client, .document, .origin, .rules, .token, .preparedToken, .counter, .status, .migrated, .pages,
         ]
         for fact in ownFacts { try fact.write(nil, db) }
-        for table in ["replaced", "pages"] { try db.execute("DELETE FROM \(table)") }
+        for table in ["replaced", "pages", "refusals"] { try db.execute("DELETE FROM \(table)") }
         try keepNewestConflicts(db)
         // A device that gets the checkpoint would choose between these and others of their numbers.
         try db.execute("DELETE FROM sets WHERE NOT \(ReplicaLog.Origin.isShared) AND status IN (0, 2)")

@@ -178,7 +178,7 @@ package final class Replica {
     /// Whether a write would change anything in a store that was captured just now.
     func needsWrite() throws -> Bool {
         try ReplicaFact.token.read(db) == nil || ReplicaFact.tokenIsOld.read(db) != nil
-            || !ReplicaPending(state).isEmpty
+            || ReplicaPending(state).isWritable
     }
 
     // MARK: Writing
@@ -188,6 +188,7 @@ package final class Replica {
     /// - Parameter store: The store, in a transaction; it isn't written.
     /// - Throws: `DatabaseError`.
     package func prepare(_ store: Database) throws {
+        try ReplicaRefusals(state).removeAll()
         try StoreWriter(to: SQLConnection(store), state).assignNumbers()
         try ReplicaFact.preparedToken.write(StoreToken.random().bytes, db)
     }
@@ -205,7 +206,7 @@ package final class Replica {
     ///
     /// - Parameter store: The store, in a write transaction, with foreign keys off.
     /// - Returns: How many rows changed, by table.
-    /// - Throws: `DatabaseError`.
+    /// - Throws: `DatabaseError`; ``RefusedRows``, which ``refuse(_:)`` lets wait.
     package func write(to store: Database) throws -> [String: ChangeCounts] {
         let connection = SQLConnection(store, isObserved: true)
         let counts = try StoreWriter(to: connection, state).write()
@@ -214,6 +215,12 @@ package final class Replica {
         }
         return counts
     }
+
+    /// Lets the rows wait that the store refuses: the next write tries the others.
+    func refuse(_ rows: RefusedRows) throws { try ReplicaRefusals(state).insert(rows) }
+
+    /// The rows that the store refuses.
+    func refusals() throws -> [RefusalSummary] { try ReplicaRefusals(state).summaries() }
 
     /// Records that the store has what was prepared.
     package func finish() throws {

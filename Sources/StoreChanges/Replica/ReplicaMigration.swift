@@ -28,12 +28,12 @@ struct ReplicaMigration {
 
     private func migrate(from former: SchemaDescription, to schema: SchemaDescription) throws {
         try refuseOlder(schema, than: former)
+        try ReplicaRefusals(log.state).removeAll()
         for (name, table) in former.tables.sorted(by: { $0.key.precedes($1.key) }) {
             if let new = schema.tables[name], new.keyKind == table.keyKind, new.keyColumns == table.keyColumns {
-                if new.columns.keys != table.columns.keys { try rewrite(name, table) }
+                if new.columns != table.columns { try rewrite(name, table) }
             } else {
                 try forget(name)
-                try rewriteFormerItems(name, table)
             }
         }
         try indexAgain()
@@ -56,8 +56,15 @@ struct ReplicaMigration {
 
     private func forget(_ table: String) throws {
         let id = try state.table(table)
-        for rows in ["rows", "tombs", "counts", "aliases", "pending", "pending_counts", "replaced"] {
+        for rows in ["rows", "tombs", "counts", "aliases", "pending", "pending_counts", "replaced", "refusals"] {
             try db.execute("DELETE FROM \(rows) WHERE tbl = ?", [id])
+        }
+        // Undoing a set must not put rows back under their former names.
+        try log.undo.rewrite { items in
+            items.rows.removeAll { $0.key.table == table }
+            items.tombs.removeAll { $0.key.table == table }
+            items.aliases.removeAll { $0.key.table == table }
+            items.counts.removeAll { $0.key.table == table }
         }
     }
 
@@ -73,21 +80,32 @@ struct ReplicaMigration {
                 )
             }
         }
-        for counts in ["counts", "pending_counts"] {
-            for values in try db.all("SELECT name FROM \(counts) WHERE tbl = ?", [id]) {
-                let row = RowReference(name, try RowName(decoding: values.bytes(0) ?? []))
-                guard let renamed = renamed(row, former) else { continue }
-                let name = renamed.row.encoded
-                let key = [id, values[0]]
-                try db.execute("UPDATE \(counts) SET name = ? WHERE tbl = ? AND name = ?", [.blob(name)] + key)
-                guard counts == "counts" else { continue }
-                try db.execute(
-                    "UPDATE counts SET digest = ? WHERE tbl = ? AND name = ?",
-                    [ReplicaState.digest(name), id, .blob(name)]
-                )
+        try renameCounted(in: name, former)
+        try rewriteFormerItems(name, former)
+    }
+
+    /// Gives rows without a key the names that they have by the new columns; rows that became equal are counted together.
+    private func renameCounted(in table: String, _ former: SchemaDescription.Table) throws {
+        let pending = ReplicaPending(state)
+        var counts: [RowReference: (present: Int, base: Int)] = [:]
+        let names = try db.all(
+            "SELECT name FROM counts WHERE tbl = ?1 UNION SELECT name FROM pending_counts WHERE tbl = ?1",
+            [state.table(table)]
+        )
+        for values in names {
+            let row = RowReference(table, try RowName(decoding: values.bytes(0) ?? []))
+            guard let renamed = renamed(row, former) else { continue }
+            counts[renamed, default: (0, 0)].present += try state.count(row) ?? 0
+            counts[renamed, default: (0, 0)].base += try pending.baseCount(row)
+            for counts in ["counts", "pending_counts"] {
+                try db.execute("DELETE FROM \(counts) WHERE tbl = ? AND name = ?", [state.table(table), values[0]])
             }
         }
-        try rewriteFormerItems(name, former)
+        // The new keys are found afterwards.
+        for (row, count) in counts.sorted(by: { $0.key < $1.key }) {
+            if count.present > 0 { try state.write(row, count: count.present) }
+            try pending.changeBaseCount(row, count.base)
+        }
     }
 
     /// Brings what undoing sets puts back to the new columns of a table.
@@ -121,7 +139,7 @@ struct ReplicaMigration {
         var parser = ByteParser(image)
         var cells: [String: Cell] = [:]
         for column in former.columns.keys.sorted(by: { $0.precedes($1) }) where !former.keyColumns.contains(column) {
-            cells[column] = try parser.cell("a stored cell")
+            cells[column] = table.stored(try parser.cell("a stored cell"), in: column)
         }
         return table.encode(cells)
     }

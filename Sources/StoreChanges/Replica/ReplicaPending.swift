@@ -134,6 +134,16 @@ struct ReplicaPending {
         }
     }
 
+    /// Whether there are rows that the store doesn't refuse.
+    var isWritable: Bool {
+        get throws {
+            let rows = ["pending", "pending_counts"].map { "SELECT 1 FROM \($0) AS p WHERE NOT \(Self.isRefused)" }
+            return try db.first(rows.joined(separator: " UNION ALL ") + " LIMIT 1") != nil
+        }
+    }
+
+    private static let isRefused = "EXISTS (SELECT 1 FROM refusals r WHERE r.tbl = p.tbl AND r.name = p.name)"
+
     /// A row that is in the store as it was, and in the state as it will be; `nil` where there is none.
     struct Difference {
         var row: RowReference
@@ -143,12 +153,13 @@ struct ReplicaPending {
         var present: StoredRow?
     }
 
-    /// Calls `body` with what the store has of each pending row, and what it will have: mostly in the order of the store.
+    /// Calls `body` with what the store has of each pending row that it doesn't refuse, and what it will have: mostly in
+    /// the order of the store.
     func forEachDifference(_ body: (Difference) throws -> Void) throws {
         let rows = try db.prepareApart(
             """
             SELECT p.tbl, p.name, p.image, r.image, r.number FROM pending p
-            LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name ORDER BY p.id
+            LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name WHERE NOT \(Self.isRefused) ORDER BY p.id
             """
         )
         while try rows.step() {
@@ -189,10 +200,10 @@ struct ReplicaPending {
         }.filter { state.schema.hasIntegerKey($0.table) }
     }
 
-    /// The pending rows without a key.
+    /// The pending rows without a key that the store doesn't refuse.
     var counted: [RowReference] {
         get throws {
-            try db.all("SELECT tbl, name FROM pending_counts").map {
+            try db.all("SELECT tbl, name FROM pending_counts AS p WHERE NOT \(Self.isRefused)").map {
                 RowReference(state.tableName($0.integer(0)), try RowName(decoding: $0.bytes(1) ?? []))
             }
         }

@@ -17,13 +17,18 @@ enum ReplicaSchema {
         for statement in statements { try db.execute(statement) }
     }
 
-    /// Lets the pending rows be the replaced ones.
+    /// Lets the pending rows be the replaced ones, but for those that the store refuses.
     static func replacePending(_ db: SQLConnection) throws {
         guard try db.first("SELECT 1 FROM pending UNION ALL SELECT 1 FROM replaced") != nil else { return }
         guard let table = try db.first("SELECT sql FROM sqlite_schema WHERE name = 'pending'")?.text(0) else { return }
         try db.execute("DROP TABLE replaced")
         try db.execute("ALTER TABLE pending RENAME TO replaced")
         try db.execute(table)
+        let isRefused = "(tbl, name) IN (SELECT tbl, name FROM refusals)"
+        try db.execute(
+            "INSERT INTO pending (tbl, name, image) SELECT tbl, name, image FROM replaced WHERE \(isRefused)"
+        )
+        try db.execute("DELETE FROM replaced WHERE \(isRefused)")
     }
 
     private static let statements = """
@@ -68,6 +73,8 @@ enum ReplicaSchema {
         CREATE TABLE pending_counts (
             tbl INTEGER, name BLOB, count INTEGER NOT NULL, PRIMARY KEY (tbl, name)
         ) WITHOUT ROWID;
+        -- The pending rows that the store's constraints refuse, and why.
+        CREATE TABLE refusals (tbl INTEGER, name BLOB, reason TEXT NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
         -- What the last write replaced in the store.
         CREATE TABLE replaced (
             id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name BLOB NOT NULL, image BLOB, UNIQUE (tbl, name)

@@ -43,6 +43,9 @@ final class SQLConnection {
         observedStatements[sql] = statement
     }
 
+    /// Whether a transaction is in progress: a constraint with `ON CONFLICT ROLLBACK` ends it.
+    var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
     /// How many rows the last `INSERT`, `UPDATE` or `DELETE` wrote, without what its triggers wrote.
     var writtenCount: Int { Int(sqlite3_changes(handle)) }
 
@@ -77,6 +80,8 @@ final class SQLConnection {
         case triggers
         /// Statements observe foreign keys.
         case foreignKeys
+        /// Names in double quotes are text where there is no such column.
+        case doubleQuotedText
     }
 
     /// Changes a setting, and returns what it was.
@@ -85,6 +90,7 @@ final class SQLConnection {
             switch setting {
             case .triggers: SQLITE_DBCONFIG_ENABLE_TRIGGER
             case .foreignKeys: SQLITE_DBCONFIG_ENABLE_FKEY
+            case .doubleQuotedText: SQLITE_DBCONFIG_DQS_DML
             }
         var former: CInt = 0
         let result = changeSetting(handle, code, isEnabled ? 1 : 0, &former)

@@ -2,7 +2,7 @@
 ///
 /// SQLite has pragmas for everything but the expressions in `CHECK` constraints, indexes and conflict clauses.
 struct SQLTokens {
-    enum Token: Equatable {
+    enum Token: Equatable, CustomStringConvertible {
         /// A keyword or an identifier without quotes.
         case word(String)
         /// An identifier in quotes.
@@ -16,6 +16,16 @@ struct SQLTokens {
         func isKeyword(_ keyword: String) -> Bool {
             guard case .word(let word) = self else { return false }
             return word.uppercased() == keyword
+        }
+
+        /// The token in the one form of all its spellings: of keywords and names in any case, in quotes or without.
+        var description: String {
+            switch self {
+            case .word(let name), .quoted(let name): name.sqlName.quotedName
+            case .text(let text): "'\(text.replacing("'", with: "''"))'"
+            case .symbol(let symbol): String(symbol)
+            case .other(let text): text
+            }
         }
 
         /// The name that it may be.

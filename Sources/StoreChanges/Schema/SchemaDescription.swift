@@ -1,6 +1,6 @@
 /// A schema as devices compare it: by names, whatever the order in which tables and columns were declared.
 ///
-/// It has what merging depends on: keys, columns, unique indexes, foreign keys, and which columns `CHECK` constraints name.
+/// It has what merging depends on: keys, columns, unique indexes, foreign keys and `CHECK` constraints.
 public struct SchemaDescription: Hashable, Sendable {
     /// A table.
     struct Table: Hashable, Sendable {
@@ -10,6 +10,7 @@ public struct SchemaDescription: Hashable, Sendable {
         var columns: [String: Column] = [:]
         var uniques: Set<String> = []
         var references: Set<Reference> = []
+        /// The tokens of each `CHECK` constraint.
         var checks: Set<[String]> = []
     }
 
@@ -21,7 +22,7 @@ public struct SchemaDescription: Hashable, Sendable {
         var defaultValue: String?
 
         /// Whether rows of devices that don't know the column can do without it.
-        var isOptional: Bool { !isNotNull || defaultValue != nil }
+        var isOptional: Bool { !isNotNull || defaultValue.map(ScratchEvaluator.isConstant) ?? false }
     }
 
     /// A foreign key.
@@ -105,7 +106,7 @@ extension SchemaDescription.Table {
                 )
             )
         }
-        checks = Set(table.checks.map { $0.sorted { $0.precedes($1) } })
+        checks = Set(table.checks.map(\.expression))
     }
 
     fileprivate func isCompatible(with other: Self) -> Bool {
@@ -221,7 +222,9 @@ extension ByteParser {
         for (name, column) in try list("a table's columns", { try ($0.text("a column"), $0.column()) }) {
             table.columns[name] = column
         }
-        table.uniques = Set(try texts("a unique index"))
+        table.uniques = Set(
+            try list("a unique index") { try $0.text("a unique index", atMost: SchemaDescription.maximumLength) }
+        )
         table.references = Set(
             try list("a table's references") { parser in
                 SchemaDescription.Reference(
@@ -232,7 +235,11 @@ extension ByteParser {
                 )
             }
         )
-        table.checks = Set(try list("a table's constraints") { try $0.texts("a constraint") })
+        table.checks = Set(
+            try list("a table's constraints") { parser in
+                try parser.list("a constraint") { try $0.text("a constraint", atMost: SchemaDescription.maximumLength) }
+            }
+        )
         return table
     }
 
@@ -244,7 +251,7 @@ extension ByteParser {
             affinity: affinity,
             collation: collation,
             isNotNull: flag == 1,
-            defaultValue: try optional { try $0.text("a default") }
+            defaultValue: try optional { try $0.text("a default", atMost: SchemaDescription.maximumLength) }
         )
     }
 }

@@ -21,16 +21,18 @@ struct SchemaReader {
     private let excludedTables: Set<String>
     private let isOfCoreData: Bool
     private let meaningfulKeys: Set<String>
+    private let tablesOfUnknownModules: [String]
 
     init(_ db: Database, _ rules: SyncRules) throws {
         self.db = db
-        scratch = try DatabaseQueue()
+        scratch = try DatabaseQueue(configuration: ScratchEvaluator.configuration)
         self.rules = rules
         let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
         statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
         isOfCoreData = StoreSchema.isOfCoreData(tables: statements.keys)
         excludedTables = Set(rules.excludedTables.map(\.sqlName))
         meaningfulKeys = Set(rules.meaningfulKeys.map(\.sqlName))
+        tablesOfUnknownModules = try Self.tablesOfUnknownModules(db, statements)
     }
 
     /// All tables but SQLite's own, and this package's, which tells a store from its copies.
@@ -43,8 +45,32 @@ struct SchemaReader {
                 """,
             arguments: [StoreToken.table]
         ).map {
-            ListedTable(name: $0[0], kind: $0[1], isWithoutRowID: $0[2], isStrict: $0[3])
+            ListedTable(
+                name: $0[0],
+                kind: isOfUnknownModule($0[0]) ? "shadow" : $0[1],
+                isWithoutRowID: $0[2],
+                isStrict: $0[3]
+            )
         }
+    }
+
+    /// Whether a table may belong to a virtual table whose module SQLite doesn't know here: it isn't listed as that.
+    private func isOfUnknownModule(_ table: String) -> Bool {
+        tablesOfUnknownModules.contains { table.sqlName.hasPrefix($0 + "_") }
+    }
+
+    /// The virtual tables, of which SQLite doesn't know here what other tables belong to them.
+    private static func tablesOfUnknownModules(_ db: Database, _ statements: [String: String]) throws -> [String] {
+        let virtual = statements.compactMapValues { statement -> String? in
+            let tokens = SQLTokens(statement).tokens
+            guard tokens.dropFirst().first?.isKeyword("VIRTUAL") == true,
+                let using = tokens.firstIndex(where: { $0.isKeyword("USING") }), using + 1 < tokens.count
+            else { return nil }
+            return tokens[using + 1].name?.sqlName
+        }
+        guard !virtual.isEmpty else { return [] }
+        let known = Set(try String.fetchAll(db, sql: "SELECT name FROM pragma_module_list").map(\.sqlName))
+        return virtual.filter { !known.contains($0.value) }.map(\.key.sqlName)
     }
 
     // MARK: Tables that don't synchronize
@@ -83,6 +109,11 @@ struct SchemaReader {
     /// Other devices may not have the app's functions and collations. To find them, the table and its indexes are created in
     /// the empty database. GRDB's collations are known there, but merging doesn't compare by them.
     func exclusion(of table: TableSchema) throws -> String? {
+        if Set(table.columns.map(\.name) + table.generatedColumns).count < table.columns.count
+            + table.generatedColumns.count
+        {
+            return "Two columns have names of the same characters in two Unicode forms. Rename one."
+        }
         if !table.isWithoutRowID, TableSchema.rowIdentifier(besides: table.columns.map(\.name)) == nil {
             return "Columns have all the names by which SQLite knows a row: rowid, oid and _rowid_. Rename one."
         }
@@ -136,11 +167,13 @@ struct SchemaReader {
             key: .none,
             uniques: [],
             references: try references(of: listed.name),
-            checks: Self.checks(in: tokens, of: columns.map(\.name)),
+            checks: [],
+            generatedColumns: info.filter { [2, 3].contains($0["hidden"] as Int) }.map { $0["name"] },
             statement: statements[listed.name] ?? "",
             isWithoutRowID: listed.isWithoutRowID,
             replacesOnConflict: Self.replacesOnConflict(tokens)
         )
+        table.checks = Self.checks(in: tokens, of: table)
         let (uniques, hasKeyIndex) = try uniques(of: table)
         table.uniques = uniques
         table.key = key(of: table, primaryKey, hasKeyIndex: hasKeyIndex)
@@ -169,7 +202,7 @@ struct SchemaReader {
 
     private func key(of table: TableSchema, _ primaryKey: [String], hasKeyIndex: Bool) -> TableKey {
         if let column = primaryKey.first, !hasKeyIndex, !table.isWithoutRowID {
-            let isFixed = table.checks.contains { $0 == [column] }
+            let isFixed = table.checks.contains { $0.fixes(column) }
             return meaningfulKeys.contains(table.name.sqlName) || isFixed
                 ? .meaningful(column: column) : .integer(column: column)
         }
@@ -302,15 +335,15 @@ struct SchemaReader {
 
     // MARK: Statements
 
-    /// The columns that each `CHECK` constraint names.
-    private static func checks(in tokens: SQLTokens, of columns: [String]) -> [Set<String>] {
-        let names = Dictionary(columns.map { ($0.sqlName, $0) }) { first, _ in first }
+    /// The `CHECK` constraints that name columns.
+    private static func checks(in tokens: SQLTokens, of table: TableSchema) -> [CheckConstraint] {
         return tokens.tokens.indices.compactMap { index in
             guard tokens.tokens[index].isKeyword("CHECK"), index + 1 < tokens.tokens.count,
                 tokens.tokens[index + 1] == .symbol("("), let end = tokens.closing(index + 1)
             else { return nil }
-            let named = tokens.tokens[index...end].compactMap(\.name).compactMap { names[$0.sqlName] }
-            return named.isEmpty ? nil : Set(named)
+            let expression = tokens.tokens[(index + 2)..<end]
+            let columns = table.storedColumns(named: expression.compactMap(\.name))
+            return columns.isEmpty ? nil : CheckConstraint(columns: columns, expression: expression.map(\.description))
         }
     }
 
@@ -319,6 +352,17 @@ struct SchemaReader {
             tokens.tokens[index].isKeyword("ON") && tokens.tokens[index + 1].isKeyword("CONFLICT")
                 && tokens.tokens[index + 2].isKeyword("REPLACE")
         }
+    }
+}
+
+extension CheckConstraint {
+    /// Whether it lists the numbers that a key may have, as `id = 1` or `id IN (1, 2)` does: they mean something then.
+    fileprivate func fixes(_ column: String) -> Bool {
+        let name = column.sqlName.quotedName
+        guard let index = expression.firstIndex(of: name) else { return false }
+        let rest = expression.filter { !["=", "\"is\"", "\"in\"", "(", ")", ",", "-"].contains($0) }
+        return [0, expression.count - 1].contains(index) && rest.allSatisfy { $0 == name || Int64($0) != nil }
+            && expression.contains { ["=", "\"is\"", "\"in\""].contains($0) }
     }
 }
 

@@ -27,8 +27,13 @@ public struct StoreSchema: Hashable, Sendable {
         let reader = try SchemaReader(db, rules)
         var tables: [TableSchema] = []
         var reports: [TableReport] = []
-        for listed in try reader.list().sorted(by: { $0.name.precedes($1.name) }) {
-            if let reason = reader.exclusion(of: listed) {
+        let list = try reader.list().sorted { $0.name.precedes($1.name) }
+        let counts = list.reduce(into: [:]) { $0[$1.name, default: 0] += 1 }
+        for listed in list {
+            let clash =
+                counts[listed.name] == 1
+                ? nil : "Another table has a name of the same characters in another Unicode form."
+            if let reason = clash ?? reader.exclusion(of: listed) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
                 unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
                 continue

@@ -10,8 +10,10 @@ public struct TableSchema: Hashable, Sendable {
     public var uniques: [UniqueIndex]
     /// The foreign keys.
     public var references: [ForeignKey]
-    /// For each `CHECK` constraint the columns that it names.
-    public var checks: [Set<String>]
+    /// The `CHECK` constraints.
+    public var checks: [CheckConstraint]
+    /// The columns that SQLite computes from others.
+    public var generatedColumns: [String]
     /// The statement that creates the table.
     public var statement: String
     /// Whether the table has no rowid, so that its rows are in the order of its primary key.
@@ -28,10 +30,25 @@ public struct TableSchema: Hashable, Sendable {
         return columns.map(\.name).filter { !keyColumns.contains($0) }.sorted { $0.precedes($1) }
     }
 
+    /// The columns that have some of the names; all of them if a name is that of a generated column, which depends on them.
+    func storedColumns(named names: some Sequence<String>) -> Set<String> {
+        let names = Set(names.map(\.sqlName))
+        let dependsOnAll = generatedColumns.contains { names.contains($0.sqlName) }
+        return Set(columns.map(\.name).filter { dependsOnAll || names.contains($0.sqlName) })
+    }
+
     /// A name of SQLite for the number of a row, in a table that has no such column; `nil` if it has all of them.
     static func rowIdentifier(besides columns: [String]) -> String? {
         ["rowid", "oid", "_rowid_"].first { name in !columns.contains { $0.isSameName(as: name) } }
     }
+}
+
+/// A `CHECK` constraint.
+public struct CheckConstraint: Hashable, Sendable {
+    /// The stored columns on which it depends.
+    public var columns: Set<String>
+    /// The tokens of its expression.
+    public var expression: [String]
 }
 
 /// How the rows of a table are named.
@@ -112,6 +129,34 @@ public enum Affinity: String, Hashable, Sendable {
                 .real
             } else {
                 .numeric
+            }
+    }
+}
+
+extension StoredValue {
+    /// The integer key of the row to which a column refers by this value; `nil` if it doesn't.
+    ///
+    /// Numbers of 0 or less aren't references. Nor is a value that SQLite wouldn't store again if the number were written, as
+    /// `'07'` in a column of text.
+    func rowNumber(in affinity: Affinity) -> Int64? {
+        let number: Int64? =
+            switch (affinity, self) {
+            case (_, .integer(let number)): number
+            case (.text, .text(let bytes)):
+                Int64(String(decoding: bytes, as: UTF8.self)).flatMap { "\($0)".utf8.elementsEqual(bytes) ? $0 : nil }
+            case (.real, .real(let bitPattern)): Int64(exactly: Double(bitPattern: bitPattern))
+            default: nil
+            }
+        return number.flatMap { $0 > 0 ? $0 : nil }
+    }
+
+    /// What a column of an affinity stores for the integer key of a row.
+    init(rowNumber number: Int64, in affinity: Affinity) {
+        self =
+            switch affinity {
+            case .text: .text("\(number)")
+            case .real: .real(Double(number))
+            case .numeric, .integer, .blob: .integer(number)
             }
     }
 }

@@ -34,6 +34,8 @@ package struct StoreConnection {
         // The app's functions and collations are known here too.
         var configuration = app.configuration
         configuration.foreignKeysEnabled = false
+        // Otherwise a column that was dropped since the schema was read would be read as its own name.
+        configuration.acceptsDoubleQuotedStringLiterals = false
         configuration.busyMode = .timeout(SynchronizedStore.busyTimeout)
         // What is read while the app's connection waits doesn't wait for the app's queues.
         configuration.targetQueue = nil
@@ -172,6 +174,9 @@ package struct StoreConnection {
             let connection = SQLConnection(db)
             let formerForeignKeys = try connection.set(.foreignKeys, enabled: foreignKeys)
             defer { _ = try? connection.set(.foreignKeys, enabled: formerForeignKeys) }
+            // As the app's triggers may expect.
+            let formerQuotes = try connection.set(.doubleQuotedText, enabled: true)
+            defer { _ = try? connection.set(.doubleQuotedText, enabled: formerQuotes) }
             let synchronous = try connection.first("PRAGMA synchronous")?.integer(0) ?? 0
             try connection.execute("PRAGMA synchronous = \(max(synchronous, Self.full))")
             defer { try? connection.execute("PRAGMA synchronous = \(synchronous)") }

@@ -130,7 +130,12 @@ extension SynchronizedStore {
 
     /// Remembers what the storage says besides sets.
     package func remember(_ news: LogNews) throws {
-        try locked { try replicaDatabase.write { _ in try replica.remember(news) } }
+        try locked {
+            try replicaDatabase.write { _ in
+                _ = try store.read { try replica.finishWritten($0) }
+                try replica.remember(news)
+            }
+        }
     }
 
     /// Whether the last set of this device's client doesn't count: the device has to continue as another client.

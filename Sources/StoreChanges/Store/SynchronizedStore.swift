@@ -45,6 +45,8 @@ package final class SynchronizedStore {
         /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
         /// reading it takes little time.
         package var largestReread: Int64
+        /// Remembers the store's schema, for the next time that it's opened.
+        package var schemas: SchemaMemory
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
         /// Returns the time.
@@ -55,6 +57,7 @@ package final class SynchronizedStore {
             requiresReplica: Bool = false,
             takesOtherStore: Bool = false,
             largestReread: Int64 = 32 << 20,
+            schemas: SchemaMemory = SchemaMemory(),
             observer: StepObserver = .none,
             now: @escaping @Sendable () -> Date = { .now }
         ) {
@@ -62,6 +65,7 @@ package final class SynchronizedStore {
             self.requiresReplica = requiresReplica
             self.takesOtherStore = takesOtherStore
             self.largestReread = largestReread
+            self.schemas = schemas
             self.observer = observer
             self.now = now
         }
@@ -75,6 +79,8 @@ package final class SynchronizedStore {
         package var written: [String: ChangeCounts] = [:]
         /// Whether sets of other devices wait until this device's app is updated.
         package var needsNewerSchema = false
+        /// The rows that the store's constraints refuse, by table: they wait until the store takes them.
+        package var refusals: [RefusalSummary] = []
         /// Sets that have to arrive before this device's edits can be captured; until then the store stays as it is.
         package var missing: MissingSets?
     }
@@ -121,7 +127,7 @@ package final class SynchronizedStore {
         do {
             store = try StoreConnection(storeAt: url, through: options.app)
             (schema, token) = try store.read { store in
-                let schema = try StoreSchema(store, rules: identity.rules)
+                let schema = try options.schemas.schema(of: store, identity.rules)
                 return (schema, try StoreToken.read(SQLConnection(store), origin: identity.origin))
             }
         } catch let error as DatabaseError {
@@ -248,6 +254,7 @@ package final class SynchronizedStore {
             try refuseLostIdentity()
             do {
                 try captureAndWrite(&outcome, allowsDeletions, taking: side)
+                outcome.refusals = try replicaDatabase.read { _ in try replica.refusals() }
             } catch let error as MissingSets {
                 outcome.missing = error
             }
@@ -279,16 +286,21 @@ package final class SynchronizedStore {
 
     /// Captures and writes in one transaction, for an app that writes all the time.
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
-        try store.write { db in
-            try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
-            let time = time(ofEditsUntil: StoreStatus(ofStoreAt: url.path).modified)
-            outcome.captured += try replicaDatabase.write { _ in
-                try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
+        do {
+            try store.write { db in
+                try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
+                let time = time(ofEditsUntil: StoreStatus(ofStoreAt: url.path).modified)
+                outcome.captured += try replicaDatabase.write { _ in
+                    try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
+                }
+                try replicaDatabase.write { _ in try replica.prepare(db) }
+                try observer.reached("captured")
+                outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
+                return .commit
             }
-            try replicaDatabase.write { _ in try replica.prepare(db) }
-            try observer.reached("captured")
-            outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
-            return .commit
+        } catch let error as RefusedRows {
+            // The next synchronization writes the others.
+            return try replicaDatabase.write { _ in try replica.refuse(error) }
         }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
@@ -331,14 +343,26 @@ package final class SynchronizedStore {
         outcome.captured += captured
         guard let version else { return true }
         try observer.reached("captured")
-        let written = try replicaDatabase.read { _ in try write(unlessChangedSince: version) }
-        guard let (written, leftState) = written else { return false }
+        guard let (written, leftState) = try writePrepared(unlessChangedSince: version) else { return false }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
         outcome.written = written
         guard let leftState, let status = settledStatus(leftIn: leftState) else { return true }
         try replicaDatabase.write { _ in try replica.remember(status) }
         return true
+    }
+
+    /// Writes what was prepared, without the rows that the store's constraints refuse.
+    private func writePrepared(
+        unlessChangedSince version: Int
+    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {
+        while true {
+            do {
+                return try replicaDatabase.read { _ in try write(unlessChangedSince: version) }
+            } catch let error as RefusedRows {
+                try replicaDatabase.write { _ in try replica.refuse(error) }
+            }
+        }
     }
 
     /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
@@ -356,6 +380,8 @@ package final class SynchronizedStore {
             guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
             do {
                 written = try replica.write(to: db)
+            } catch is RefusedRows where isChanged {
+                return .rollback
             } catch let error as DatabaseError where isChanged && error.resultCode == .SQLITE_CONSTRAINT {
                 return .rollback
             }

@@ -5,7 +5,7 @@ import GRDB
 ///
 /// First the app's triggers run, so that search indexes and counters follow: row by row, then all rows at once that are
 /// in each other's way. What a trigger refuses is written without triggers, and so are synchronized rows that triggers
-/// changed.
+/// changed. Rows that a constraint refuses even then have to wait.
 final class StoreWriter {
     private let state: ReplicaState
     private let store: SQLConnection
@@ -98,16 +98,8 @@ final class StoreWriter {
             let cells = columns.map { cell($0, in: present) }
             let isKept = target.former.map { former in columns.map { cell($0, in: former) } == cells } ?? false
             guard !isKept, !cells.contains(.null) else { return true }
-            let parent: RowReference
-            if cells.count == 1, case .row(let name) = cells[0] {
-                parent = RowReference(reference.parent, name)
-            } else {
-                let values = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
-                let key = try state.schema.table(reference.parent).schema.key.columns
-                // Only a whole search finds a row by other columns than its key.
-                guard Set(key) == Set(values.keys) else { return false }
-                parent = RowReference(reference.parent, .key(key.compactMap { values[$0] }))
-            }
+            // Only a whole search finds a row by other columns than its key.
+            guard let parent = try key(reference, cells) else { return false }
             return try pending.isWritten(parent) || table(reference.parent).row(parent) != nil
         }
     }
@@ -115,6 +107,7 @@ final class StoreWriter {
     /// Writes everything.
     ///
     /// - Returns: How many rows were inserted, updated and deleted, by table.
+    /// - Throws: `DatabaseError`; ``RefusedRows`` if constraints refuse some, and then the transaction has to be rolled back.
     func write() throws -> [String: ChangeCounts] {
         var counts: [String: ChangeCounts] = [:]
         var waiting: [Target] = []
@@ -136,8 +129,12 @@ final class StoreWriter {
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
         let runsTriggers = try store.set(.triggers, enabled: false)
         defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
-        try writeTogether(waiting)
-        for row in waitingCounts { try writeCount(row) }
+        do {
+            try writeTogether(waiting)
+            try collectRefusals(waitingCounts, row: { $0 }, write: writeCount)
+        } catch let error as RefusedRows {
+            throw RefusedRows(reasons: try addingDependents(to: error.reasons))
+        }
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try unsynchronized.followForeignKeys()
@@ -181,7 +178,7 @@ final class StoreWriter {
             try body()
             try store.execute("RELEASE row")
             return true
-        } catch is DatabaseError {
+        } catch  where error is DatabaseError || error is RefusedRows {
             try store.execute("ROLLBACK TO row")
             try store.execute("RELEASE row")
             return false
@@ -203,10 +200,81 @@ final class StoreWriter {
     private func writeTogether(_ targets: [Target]) throws {
         // A trigger may have inserted a row that the store didn't have.
         for target in targets { try table(target.row.table).delete(target.row) }
-        for target in targets {
-            guard let present = target.present else { continue }
+        try collectRefusals(targets, row: \.row) { target in
+            guard let present = target.present else { return }
             try table(target.row.table).insert(target.row, present)
         }
+    }
+
+    /// Writes as many rows as the store's constraints allow.
+    ///
+    /// - Throws: ``RefusedRows`` with all others; `DatabaseError`.
+    private func collectRefusals<Item>(
+        _ items: [Item],
+        row: (Item) -> RowReference,
+        write: (Item) throws -> Void
+    ) throws {
+        var refused = RefusedRows(reasons: [:])
+        for item in items {
+            do {
+                try write(item)
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                refused.reasons[row(item)] = error.message ?? "\(error.resultCode)"
+                guard store.isInTransaction else { throw refused }
+            }
+        }
+        guard refused.reasons.isEmpty else { throw refused }
+    }
+
+    /// Adds the rows that have to wait with refused ones, so that every reference in the store leads where it did: rows that
+    /// refer to a new row, and rows to which a row refers that stays as it is.
+    private func addingDependents(to reasons: [RowReference: String]) throws -> [RowReference: String] {
+        var reasons = reasons
+        var formerCount = 0
+        while formerCount < reasons.count {
+            formerCount = reasons.count
+            var absent: Set<RowReference> = []
+            var needed: Set<RowReference> = []
+            try pending.forEachDifference { target in
+                guard reasons[target.row] != nil else { return }
+                if let former = target.former {
+                    needed.formUnion(try parents(of: target.row, former))
+                } else {
+                    absent.insert(target.row)
+                }
+            }
+            try pending.forEachDifference { target in
+                let waits =
+                    try target.present.map { try !absent.isDisjoint(with: parents(of: target.row, $0)) }
+                    ?? needed.contains(target.row)
+                if waits, reasons[target.row] == nil { reasons[target.row] = Self.dependsOnRefused }
+            }
+            for row in try pending.counted where reasons[row] == nil {
+                let stored = StoredRow(countedIn: try state.schema.table(row.table))
+                if try !absent.isDisjoint(with: parents(of: row, stored)) { reasons[row] = Self.dependsOnRefused }
+            }
+        }
+        return reasons
+    }
+
+    private static let dependsOnRefused = "it belongs to a row that is refused"
+
+    /// The rows to whose keys a row refers.
+    private func parents(of row: RowReference, _ stored: StoredRow) throws -> [RowReference] {
+        try state.schema.table(row.table).references.compactMap { reference in
+            let cells = reference.key.columns.map { state.schema.cell($0, of: row, stored) }
+            guard !cells.contains(.null) else { return nil }
+            return try key(reference, cells)
+        }
+    }
+
+    /// The row to which a reference leads by its key; `nil` if it leads to other columns.
+    private func key(_ reference: FoldSchema.Reference, _ cells: [Cell]) throws -> RowReference? {
+        if cells.count == 1, case .row(let name) = cells[0] { return RowReference(reference.parent, name) }
+        let values = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
+        let key = try state.schema.table(reference.parent).schema.key.columns
+        guard Set(key) == Set(values.keys) else { return nil }
+        return RowReference(reference.parent, .key(key.compactMap { values[$0] }))
     }
 
     private func writeCount(_ row: RowReference) throws {
@@ -249,7 +317,9 @@ final class StoreWriter {
     /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
     private func putRight(_ name: String) throws -> Bool {
         let table = try table(name)
+        let refused = try ReplicaRefusals(state).names(of: name)
         var wrong: [Target] = []
+        var isChanged = false
         var present: Set<RowName> = []
         var counts: [RowReference: Int] = [:]
         try table.forEachRow { row in
@@ -260,15 +330,19 @@ final class StoreWriter {
                 former: StoredRow(try state.schema.table(name), row.cells),
                 present: try state.row(row.reference)
             )
-            if target.former?.image != target.present?.image { wrong.append(target) }
+            guard target.former?.image != target.present?.image, !refused.contains(row.reference.row) else { return }
+            // A row that stays keeps its number, by which other tables may know it.
+            if try target.present == nil || !tries(target) { wrong.append(target) }
+            isChanged = true
         }
-        for row in try state.names(of: name) where !present.contains(row) {
+        for row in try state.names(of: name) where !present.contains(row) && !refused.contains(row) {
+            isChanged = true
             let reference = RowReference(name, row)
             wrong.append(Target(row: reference, former: nil, present: try state.row(reference)))
         }
         try writeTogether(wrong)
-        var isChanged = !wrong.isEmpty
         for row in Set(counts.keys).union(try state.countedNames(of: name).map { RowReference(name, $0) }).sorted() {
+            guard !refused.contains(row.row) else { continue }
             let (former, wanted) = (counts[row] ?? 0, try state.count(row) ?? 0)
             if former != wanted { isChanged = true }
             for _ in former..<max(former, wanted) { try table.insertCounted(row) }
@@ -305,7 +379,8 @@ final class StoreWriter {
     /// Records, in the replica alone, that the store is at the state.
     func finish() throws {
         try ReplicaSchema.replacePending(state.db)
-        try state.db.execute("DELETE FROM pending_counts")
+        try state.db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
+        try ReplicaRefusals(state).removeSettled()
     }
 }
 

@@ -3,7 +3,8 @@ import GRDB
 /// The rows that don't synchronize, and refer to rows that do.
 ///
 /// Merging deletes rows without observing foreign keys. Afterwards these rows get what their foreign keys declare, without
-/// triggers. Where that is a refusal, or a constraint refuses it, they stay as they are.
+/// triggers. Where that is a refusal, a constraint refuses it, or a default needs what only the app has, they stay as
+/// they are.
 struct UnsynchronizedRows {
     private let store: SQLConnection
     private let references: [UnsynchronizedReference]

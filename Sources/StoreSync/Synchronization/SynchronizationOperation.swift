@@ -241,9 +241,18 @@ public actor SynchronizationOperation: Operation {
                 conflicts: try store.conflictCount(after: former),
                 waiting: waiting,
                 isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
-                warnings: update + missing + (try Self.differences(from: news.heads, store))
+                warnings: update + missing + outcome.refusals.map(Self.warning)
+                    + (try Self.differences(from: news.heads, store))
             )
         }
+    }
+
+    private static func warning(of refusal: RefusalSummary) -> String {
+        let rows = refusal.count == 1 ? "1 row" : "\(refusal.count) rows"
+        return """
+            \(rows) of \(refusal.table) can't be written into the store of this device (\(refusal.reason)), and will be once \
+            the store takes them. Other devices have them. Update the app on this device, or edit what they clash with.
+            """
     }
 
     private static let waitsForUpdate =

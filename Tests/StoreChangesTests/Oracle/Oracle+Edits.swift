@@ -66,7 +66,9 @@ extension Oracle.Integration {
         var count: Int
         repeat {
             count = columns.count
-            for group in table(row.table).checks where !columns.isDisjoint(with: group) { columns.formUnion(group) }
+            for group in table(row.table).checks.map(\.columns) where !columns.isDisjoint(with: group) {
+                columns.formUnion(group)
+            }
         } while columns.count > count
         return columns
     }

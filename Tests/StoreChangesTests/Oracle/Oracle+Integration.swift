@@ -74,7 +74,7 @@ extension Oracle {
         mutating func run() throws {
             for change in set.changes { _ = try oracle.schema.table(change.table) }
             endAliasesOfKnowingInserts()
-            let changes = resolvedChanges()
+            let changes = resolvedChanges(withoutRepeatedCounts())
             applyDeletes(changes)
             applyUpdates(changes)
             applyInserts(changes)

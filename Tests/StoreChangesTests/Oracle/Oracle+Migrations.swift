@@ -14,6 +14,34 @@ extension Oracle.Integration {
         }
     }
 
+    // "A marked insert or delete of a row without a key counts once, if another client's migration to the same schema made it
+    // too and its author hadn't seen that one."
+    func withoutRepeatedCounts() -> [Change] {
+        guard set.header.isMigration else { return set.changes }
+        var changes = set.changes
+        let clients = Set(migrations.map(\.header.id.client))
+        for change in Set(set.changes) where table(change.table).isCounted(change.row) {
+            let others = clients.map { client in
+                migrations.filter { $0.header.id.client == client }.flatMap(\.changes).filter { isSame($0, change) }
+                    .count
+            }
+            for _ in 0..<(others.max() ?? 0) {
+                guard let index = changes.firstIndex(where: { isSame($0, change) }) else { break }
+                changes.remove(at: index)
+            }
+        }
+        return changes
+    }
+
+    /// Whether two changes of rows without a key insert, or delete, equal rows.
+    private func isSame(_ first: Change, _ second: Change) -> Bool {
+        guard first.table == second.table, first.row == second.row else { return false }
+        return switch (first.edit, second.edit) {
+        case (.insert, .insert), (.delete, .delete): true
+        default: false
+        }
+    }
+
     /// The first of the set's rows that equals a row of an earlier migration, with the first of these.
     private func equalRows(
         _ own: [RowReference],

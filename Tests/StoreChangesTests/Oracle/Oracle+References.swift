@@ -74,7 +74,7 @@ extension Oracle.Integration {
     private func allowsNull(_ key: ForeignKey, in table: TableSchema) -> Bool {
         key.columns.allSatisfy { column in
             table.column(column)?.isNotNull == false && !table.key.columns.contains(column)
-                && !table.checks.contains { $0.contains(column) }
+                && !table.checks.contains { $0.columns.contains(column) }
         }
     }
 

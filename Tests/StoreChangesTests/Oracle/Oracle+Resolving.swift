@@ -141,8 +141,8 @@ extension Oracle.Integration {
     // MARK: Changes
 
     /// The changes in the order of their application within deletes, updates and inserts, each with its row.
-    mutating func resolvedChanges() -> [ResolvedChange] {
-        let sorted = set.changes.sorted { RowReference($0.table, $0.row) < RowReference($1.table, $1.row) }
+    mutating func resolvedChanges(_ changes: [Change]) -> [ResolvedChange] {
+        let sorted = changes.sorted { RowReference($0.table, $0.row) < RowReference($1.table, $1.row) }
         // The rows that the set makes decide which references are led, and with them which rows it makes.
         for _ in 0..<2 { ownImages = sorted.compactMap(ownImage) }
         return sorted.map { change in

@@ -47,10 +47,13 @@ class Reader:
         number = self.number()
         return (number >> 1) ^ -(number & 1)
 
-    def text(self):
+    def text(self, limit=4096):
         count = self.number()
-        self.require(count <= 4096, "too long")
+        self.require(count <= limit, "too long")
         return self.take(count).decode("utf-8")
+
+    def expression(self):
+        return self.text(1 << 24)
 
     def digest(self):
         return self.take(32).hex()
@@ -95,16 +98,16 @@ class Reader:
         return read() if self.byte() else None
 
     def column(self):
-        return [self.text(), self.text(), self.byte(), self.optional(self.text)]
+        return [self.text(), self.text(), self.byte(), self.optional(self.expression)]
 
     def table(self):
         return {
             "kind": self.byte(),
             "key": self.texts(),
             "columns": dict(self.ascending(lambda: (self.text(), self.column()), lambda column: column[0].encode())),
-            "uniques": self.ascending(self.text),
+            "uniques": self.ascending(self.expression),
             "references": self.items(lambda: [self.texts(), self.text(), self.texts(), self.text()]),
-            "checks": self.items(self.texts),
+            "checks": self.items(lambda: self.items(self.expression)),
         }
 
     def description(self):

@@ -3,7 +3,7 @@ import StoreChanges
 extension Oracle {
     /// The plain fold, with SQLite for the expressions.
     static func evaluating(_ schema: StoreSchema) throws -> Oracle {
-        let scratch = try ScratchEvaluator(schema)
+        let scratch = ScratchEvaluator(schema)
         return Oracle(
             schema: schema,
             violatesCheck: { row, cells in

@@ -146,7 +146,7 @@ final class SimulatedDevice {
 
     /// The digest of a state, computed from all of it.
     func digest(of content: StateContent) throws -> StateDigest {
-        StateDigest(of: content, FoldSchema(schema, evaluator: try ScratchEvaluator(schema)), StateDigest.Key("notes"))
+        StateDigest(of: content, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), StateDigest.Key("notes"))
     }
 
     func digests() throws -> (stable: StateDigest, present: StateDigest) {
@@ -272,18 +272,29 @@ final class SimulatedDevice {
         try replicaDatabase.write { _ in try store.read { try replica.prepare($0) } }
         guard last != .prepare else { return [:] }
         try meanwhile?()
+        return try writePrepared(upTo: last, isApart: meanwhile != nil)
+    }
+
+    private func writePrepared(upTo last: WriteStep, isApart: Bool = false) throws -> [String: ChangeCounts] {
         let counts: [String: ChangeCounts]?
         do {
             counts = try replicaDatabase.read { _ in
-                try store.write { try meanwhile == nil || replica.canWrite(to: $0) ? replica.write(to: $0) : nil }
+                try store.write { try !isApart || replica.canWrite(to: $0) ? replica.write(to: $0) : nil }
             }
-        } catch let error as DatabaseError where meanwhile != nil && error.resultCode == .SQLITE_CONSTRAINT {
+        } catch let error as DatabaseError where isApart && error.resultCode == .SQLITE_CONSTRAINT {
             return [:]
+        } catch let error as RefusedRows {
+            guard !isApart else { return [:] }
+            try replicaDatabase.write { _ in try replica.refuse(error) }
+            return try writePrepared(upTo: last)
         }
         guard let counts, last != .write else { return counts ?? [:] }
         try replicaDatabase.write { _ in try replica.finish() }
         return counts
     }
+
+    /// The rows that the store refuses.
+    func refusals() throws -> [RefusalSummary] { try replicaDatabase.read { _ in try replica.refusals() } }
 
     func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
     func loggedConflicts() throws -> [LoggedConflict] { try replicaDatabase.read { _ in try replica.conflicts() } }

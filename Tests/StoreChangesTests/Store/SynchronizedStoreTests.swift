@@ -77,6 +77,133 @@ struct SynchronizedStoreTests {
         #expect(try apps[1].read { try String.fetchAll($0, sql: "SELECT place FROM visit") } == ["market"])
     }
 
+    /// Two stores whose numbers of people differ, so that a pair is in ascending order only in the first one.
+    private func storesWithPair(_ fixture: Fixture) throws -> (laptop: DatabaseQueue, phone: DatabaseQueue) {
+        let apps = (laptop: try fixture.app("laptop"), phone: try fixture.app("phone"))
+        for app in [apps.laptop, apps.phone] {
+            try app.write {
+                try $0.execute(
+                    sql: """
+                        CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);
+                        CREATE TABLE pair (
+                            id INTEGER PRIMARY KEY, first INT REFERENCES person (id), second INT REFERENCES person (id),
+                            CHECK (first < second)
+                        );
+                        CREATE TABLE remark (id INTEGER PRIMARY KEY, pair INT REFERENCES pair (id), text TEXT);
+                        """
+                )
+            }
+        }
+        try apps.phone.write { try $0.execute(sql: "INSERT INTO person VALUES (1, 'Zoe'), (10, 'Yan')") }
+        try apps.laptop.write {
+            try $0.execute(
+                sql: """
+                    INSERT INTO person VALUES (1, 'Ada'), (2, 'Bob'), (3, 'Cem');
+                    INSERT INTO pair VALUES (1, 1, 2), (2, 2, 3);
+                    INSERT INTO remark VALUES (1, 1, 'friends'), (2, 2, 'neighbours');
+                    INSERT INTO note (title) VALUES ('milk')
+                    """
+            )
+        }
+        return apps
+    }
+
+    @Test("Rows that the store refuses wait, with those that refer to them; all others are written, and edits captured")
+    func refusals() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = try storesWithPair(fixture)
+        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        let first = try fixture.open("phone").synchronize(with: sets)
+        #expect(first.captured.count == 1)
+        #expect(first.refusals.map(\.table) == ["pair", "remark"] && first.refusals.map(\.count) == [1, 1])
+        #expect(first.refusals.first?.reason.contains("first < second") == true)
+        func rows(_ app: DatabaseQueue, _ sql: String) throws -> [String] {
+            try app.read { try String.fetchAll($0, sql: sql) }
+        }
+        let texts = "SELECT text FROM remark JOIN pair ON pair.id = remark.pair ORDER BY text"
+        #expect(try rows(phone, texts) == ["neighbours"])
+        #expect(try titles(phone) == ["milk"])
+        // No absence is taken for an edit, and nothing is written while nothing changes.
+        let idle = try fixture.open("phone").synchronize(with: [])
+        #expect(idle.captured.isEmpty && idle.written.isEmpty && idle.refusals == first.refusals)
+        try phone.write {
+            try $0.execute(sql: "UPDATE note SET body = 'two'; UPDATE person SET name = 'Bo' WHERE name = 'Bob'")
+        }
+        let second = try fixture.open("phone").synchronize(with: [])
+        #expect(second.captured.flatMap(\.changes).count == 2 && second.refusals == first.refusals)
+        _ = try fixture.open("laptop").synchronize(with: first.captured + second.captured)
+        #expect(try rows(laptop, texts) == ["friends", "neighbours"])
+        #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
+        // A row that fits is written later, and with it the others.
+        try laptop.write {
+            try $0.execute(
+                sql: """
+                    INSERT INTO person VALUES (20, 'Dan');
+                    UPDATE pair SET second = (SELECT id FROM person WHERE name = 'Dan') WHERE id = 1
+                    """
+            )
+        }
+        let third = try fixture.open("laptop").synchronize(with: []).captured
+        let last = try fixture.open("phone").synchronize(with: third)
+        #expect(last.refusals.isEmpty)
+        #expect(try rows(phone, texts) == ["friends", "neighbours"])
+        #expect(try fixture.open("phone").synchronize(with: []).captured.isEmpty)
+        #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
+    }
+
+    @Test("A row that was refused isn't taken for deleted if the process dies after the others were written")
+    func deathAfterRefusal() throws {
+        struct Died: Error {}
+        let fixture = try Fixture()
+        let (_, phone) = try storesWithPair(fixture)
+        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        let dying = StepObserver { if $0 == "written" { throw Died() } }
+        #expect(throws: Died.self) { try fixture.open("phone", observer: dying).synchronize(with: sets) }
+        #expect(try titles(phone) == ["milk"])
+        let next = try fixture.open("phone").synchronize(with: [])
+        #expect(next.captured.isEmpty && next.refusals.map(\.count) == [1, 1])
+    }
+
+    @Test("A trigger with text in double quotes runs when rows are merged")
+    func doubleQuotes() throws {
+        let fixture = try Fixture()
+        var configuration = Configuration()
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        for client in ["laptop", "phone"] {
+            _ = try fixture.app(client)
+            try DatabaseQueue(path: fixture.storeURL(client).path, configuration: configuration).write {
+                try $0.execute(
+                    sql: #"""
+                        CREATE TABLE task (id INTEGER PRIMARY KEY, state TEXT CHECK (state IN ("open", "done")));
+                        CREATE TABLE seen_migrations (what TEXT);
+                        CREATE TRIGGER seen AFTER INSERT ON task BEGIN INSERT INTO seen_migrations VALUES ("a task"); END;
+                        """#
+                )
+            }
+        }
+        try DatabaseQueue(path: fixture.storeURL("laptop").path, configuration: configuration).write {
+            try $0.execute(sql: "INSERT INTO task VALUES (1, 'open')")
+        }
+        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        _ = try fixture.open("phone").synchronize(with: sets)
+        let phone = try DatabaseQueue(path: fixture.storeURL("phone").path)
+        #expect(try phone.read { try String.fetchAll($0, sql: "SELECT what FROM seen_migrations") } == ["a task"])
+    }
+
+    @Test("A store that is opened again with the same statements has the same schema, and another one with others")
+    func schemaMemory() throws {
+        let app = try DatabaseQueue()
+        let memory = SchemaMemory()
+        for sql in ["CREATE TABLE note (id INTEGER PRIMARY KEY)", "ALTER TABLE note ADD COLUMN title TEXT", "VACUUM"] {
+            try app.writeWithoutTransaction { db in
+                try db.execute(sql: sql)
+                for _ in 0..<2 { #expect(try memory.schema(of: db, .none) == StoreSchema(db)) }
+            }
+        }
+        let rules = SyncRules(excludedTables: ["note"])
+        #expect(try app.read { try memory.schema(of: $0, rules) }.tables.isEmpty)
+    }
+
     @Test("A process that has opened the replica as a former client records nothing, and the present client does")
     func formerClient() throws {
         let fixture = try Fixture()
