@@ -67,7 +67,7 @@ public struct OperationOptions: Sendable {
     ///
     /// The supervisor's ``OperationSupervisor/Configuration/stallTimeout`` where this is `nil`.
     public var stallTimeout: Duration?
-    /// The operation's weight in the supervisor's progress.
+    /// The operation's weight in the supervisor's progress, from 0 to 2⁴⁰; other numbers count as the nearest of these.
     public var progressUnitCount: Int64 = 1
     /// The priority of the task that runs the operation, for the operating system: Swift's form of a quality of service.
     ///
@@ -110,7 +110,7 @@ public struct OperationOptions: Sendable {
         self.retry = retry
         self.deadline = deadline
         self.stallTimeout = stallTimeout
-        self.progressUnitCount = max(0, progressUnitCount)
+        self.progressUnitCount = progressUnitCount
         self.inheritsTaskLocals = inheritsTaskLocals
     }
 
