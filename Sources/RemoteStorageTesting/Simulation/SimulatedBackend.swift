@@ -16,6 +16,9 @@ public import RemoteStorage
 ///
 /// Without faults it keeps every promise of ``/RemoteStorage/RemoteBackend``. Faults that a backend can detect are thrown as
 /// ``/RemoteStorage/RemoteError/Code/unavailable``, like the error of a backend that has given up its retries.
+///
+/// Requests also throw the errors that ``/RemoteStorage/RemoteBackend`` names for them; `CancellationError` if the task is
+/// cancelled; and what a content throws that is written. ``capabilities()`` throws nothing.
 public actor SimulatedBackend: RemoteBackend {
     /// The ways in which a storage can vanish.
     public enum Disappearance: Sendable {
