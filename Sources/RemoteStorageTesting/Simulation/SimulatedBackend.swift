@@ -280,7 +280,8 @@ public actor SimulatedBackend: RemoteBackend {
         let request = try await begin(name)
         if disappearance == .empty { return (InMemoryBackend(identity: identity), request) }
         guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return (place, request) }
-        past = await past.suffix(4) + [place.copy()]
+        let copy = await place.copy()
+        past = past.suffix(4) + [copy]
         guard chance(staleness), let view = past.randomElement(using: &generator) else { return (place, request) }
         note("answered from the past", in: request)
         return (view, request)
