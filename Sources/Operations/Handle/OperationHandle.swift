@@ -65,7 +65,8 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// Adds, to the same supervisor, an operation that is created from this one's output once this one has finished.
     ///
-    /// If this operation fails, the next one fails with the same error. If it's cancelled, so is the next one.
+    /// If this operation fails, the next one fails with the same error. If it's cancelled, so is the next one. If the
+    /// supervisor was released and holds operations back, the next one fails at once, because it would never start.
     ///
     /// - Parameters:
     ///   - options: Name, priority and the other options of the next operation.

@@ -97,7 +97,7 @@ extension SchedulerBoard {
         if wouldNeverStart(record) {
             return OperationError(
                 .shutDown,
-                "\(record.name) would never start: its supervisor was released while it held operations back. Keep a reference."
+                "\(record.name) would never start: its supervisor was released while it held operations back. Keep a reference to it."
             )
         }
         guard let capacity, !isAdmitted, scheduler.rootCount + reservedRoom >= capacity else { return nil }
