@@ -99,7 +99,8 @@ extension Operation {
     ///   - options: Name, user info and the other options that ``main(_:)`` finds in its context.
     ///   - configuration: The clock, logger and executors that the context provides.
     /// - Returns: What `main` returned.
-    /// - Throws: What `main` threw.
+    /// - Throws: What `main` threw, or `CancellationError` if the operation was cancelled before `main`; an ``OperationError``
+    ///   if the operation exceeded its deadline or stalled.
     public nonisolated(nonsending) func run(
         _ options: OperationOptions = OperationOptions(),
         configuration: OperationSupervisor.Configuration = .init()

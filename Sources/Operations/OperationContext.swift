@@ -61,7 +61,8 @@ public struct OperationContext: Sendable {
     ///
     /// Returns at once. Values that come faster than the progress phase handles them are skipped.
     ///
-    /// A value that is lower than a previous one, or not a number, changes nothing. Only finishing reaches 1.
+    /// A fraction that is lower than a previous one, or not a number, is replaced by the previous one; phase and unit counts
+    /// are taken as reported. Only finishing reaches 1.
     ///
     /// - Parameter progress: The progress of the whole operation.
     public func reportProgress(_ progress: OperationProgress) {
@@ -80,7 +81,8 @@ public struct OperationContext: Sendable {
     /// removes it.
     ///
     /// - Returns: The directory's location, in the supervisor's temporary directory, or else in the system's.
-    /// - Throws: An ``OperationError`` of the code `temporaryDirectoryUnavailable` if it can't be created.
+    /// - Throws: An ``OperationError`` of the code `temporaryDirectoryUnavailable` if it can't be created;
+    ///   `CancellationError` if the operation has ended.
     public func temporaryDirectory() async throws -> URL {
         try await record.temporaryDirectory()
     }

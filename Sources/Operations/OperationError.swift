@@ -9,7 +9,7 @@ public struct OperationError: Error, Sendable, CustomStringConvertible {
 
         /// The supervisor holds as many operations as its capacity allows.
         public static let noRoom = Code(description: "noRoom")
-        /// The supervisor has been shut down.
+        /// The supervisor has been shut down, or was released while it held operations back.
         public static let shutDown = Code(description: "shutDown")
         /// The supervisor has suspended itself, because too many attempts failed in too short a time.
         public static let suspended = Code(description: "suspended")

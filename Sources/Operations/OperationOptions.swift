@@ -55,19 +55,25 @@ public struct OperationOptions: Sendable {
     /// The operation then has several handles. Each handle cancels only itself; the last one cancels the operation. A join
     /// happens only if the existing operation waits for everything that the new one must wait for. All other options of
     /// the existing operation apply: user info, deadline, whether it may continue in the background.
+    ///
+    /// All blocks with one output type count as one type: give different blocks different keys. Only `add` of a single
+    /// operation or block considers the key.
     public var coalescingKey: String?
     /// Whether and when a failed `main` is called again.
     public var retry: RetryPolicy?
-    /// The maximum time from adding the operation to its end.
+    /// The maximum time from adding the operation to the end of its `main`.
     ///
-    /// When it is exceeded, the operation is cancelled and fails with an ``OperationError`` of the code
-    /// `deadlineExceeded`, unless `main` finishes in spite of that.
+    /// When it is exceeded, the operation and its children are cancelled. An operation that hasn't started, or whose `main`
+    /// then throws `CancellationError`, fails with an ``OperationError`` of the code `deadlineExceeded`. Otherwise it ends as
+    /// `main` does. An operation that was cancelled before the deadline ends as cancelled.
     public var deadline: Duration?
     /// How long `main` may run without reporting progress before it counts as stalled; pauses don't count.
     ///
+    /// Without effect if it isn't positive.
+    ///
     /// The supervisor's ``OperationSupervisor/Configuration/stallTimeout`` where this is `nil`.
     public var stallTimeout: Duration?
-    /// The operation's weight in the supervisor's progress.
+    /// The operation's weight in the supervisor's progress, from 0 to 2⁴⁰; other numbers count as the nearest of these.
     public var progressUnitCount: Int64 = 1
     /// The priority of the task that runs the operation, for the operating system: Swift's form of a quality of service.
     ///
@@ -110,7 +116,7 @@ public struct OperationOptions: Sendable {
         self.retry = retry
         self.deadline = deadline
         self.stallTimeout = stallTimeout
-        self.progressUnitCount = max(0, progressUnitCount)
+        self.progressUnitCount = progressUnitCount
         self.inheritsTaskLocals = inheritsTaskLocals
     }
 

@@ -13,7 +13,7 @@
 /// }
 /// ```
 ///
-/// Requests don't call each other. A type that changes what is written implements both
+/// A forwarded request throws what ``base`` throws. Requests don't call each other. A type that changes what is written implements both
 /// ``RemoteBackend/write(_:to:when:)`` and ``RemoteBackend/resumeWrite(to:when:receipts:_:)``.
 public protocol ForwardingBackend: RemoteBackend {
     /// The backend that requests are forwarded to.

@@ -4,6 +4,9 @@ public import Foundation
 ///
 /// It keeps all rules of ``RemoteBackend`` and gives all guarantees. The parameter `capabilities` only sets what it claims,
 /// so that a test can check an operation without a capability. It never blocks and uses no executor of its own.
+///
+/// A request throws only the errors that ``RemoteBackend`` names for it in particular;
+/// `CancellationError` if the task is cancelled; and what a content throws that is written. ``capabilities()`` throws nothing.
 public actor InMemoryBackend: RemoteBackend {
     private struct Node {
         var item: RemoteItem

@@ -19,6 +19,8 @@ import Glibc
 ///   file systems can't compare and rename in one step.
 /// - The folder must exist. A missing folder is an error (``RemoteError/Code/unavailable``): it's never created and never
 ///   mistaken for an empty one.
+/// - Requests throw the errors that ``RemoteBackend`` names for them; `CancellationError` if the task is cancelled; and what a
+///   content throws that is written. ``capabilities()`` throws nothing.
 public actor LocalFolderBackend: RemoteBackend {
     /// The given identity, or the folder's location as a `file:` URL without symbolic links.
     public nonisolated let identity: String

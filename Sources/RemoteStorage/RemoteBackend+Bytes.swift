@@ -1,5 +1,7 @@
 extension RemoteBackend {
     /// Returns the capabilities, which most backends know without a test.
+    ///
+    /// - Throws: What ``RemoteBackend/capabilities()`` throws.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
         try await capabilities()
     }

@@ -28,11 +28,14 @@ public protocol RemoteBackend: Actor {
     /// Returns what this storage guarantees.
     ///
     /// Cheap after the first call. A backend that has to ask the server does so at most once.
+    ///
+    /// - Throws: What every request may throw.
     func capabilities() async throws -> RemoteCapabilities
 
     /// Returns what this storage guarantees, as far as that is known without writing to it.
     ///
     /// - Returns: The same as ``capabilities()``; `nil` if the backend would have to test the storage first.
+    /// - Throws: What every request may throw.
     func knownCapabilities() async throws -> RemoteCapabilities?
 
     /// Returns the item at `path`.
@@ -154,6 +157,8 @@ public protocol RemoteBackend: Actor {
 
 extension RemoteBackend {
     /// Writes from the beginning.
+    ///
+    /// - Throws: What `rest` and ``write(_:to:when:)`` throw.
     @discardableResult
     public func resumeWrite(
         to path: RemotePath,

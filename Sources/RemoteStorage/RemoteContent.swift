@@ -21,6 +21,8 @@ public struct RemoteContent: AsyncSequence, Sendable {
         fileprivate let nextChunk: () async throws -> [UInt8]?
 
         /// Returns the next chunk, or `nil` at the end.
+        ///
+        /// - Throws: What the source throws.
         public mutating func next() async throws -> [UInt8]? {
             try await nextChunk()
         }

@@ -39,6 +39,8 @@ public struct RemoteIdentifier: Hashable, Comparable, Sendable, Codable, CustomS
     }
 
     /// Creates an identifier from its encoded string, by the same rules.
+    ///
+    /// - Throws: A `DecodingError` if the value isn't a string, or breaks a rule.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -49,6 +51,8 @@ public struct RemoteIdentifier: Hashable, Comparable, Sendable, Codable, CustomS
     }
 
     /// Encodes the identifier as a string.
+    ///
+    /// - Throws: What the encoder throws.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(rawValue)

@@ -1,11 +1,12 @@
 import DequeModule
 import Dispatch
 
-/// Runs jobs that block (files, SQLite, password hashing) on dedicated threads.
+/// Runs jobs that block on threads of Dispatch outside the cooperative pool.
 ///
 /// The cooperative pool has as many threads as the machine has cores, so a job that waits there for a disk stops the
-/// tasks of the whole process. All blocking work of this package goes through ``runBlocking(on:_:)`` with an injected
-/// executor, so that a simulation can inject its own.
+/// tasks of the whole process. This package's long blocking work (files, SQLite, password hashing) goes through
+/// ``runBlocking(on:_:)`` with an injected executor, so that a simulation can inject its own. Short calls, such as removing a
+/// file, may run in the caller's task, and blocking work may use further threads of Dispatch for parallel computations.
 package final class BlockingExecutor: TaskExecutor {
     /// The executor that is used if none is injected.
     package static let shared = BlockingExecutor()
@@ -20,10 +21,10 @@ package final class BlockingExecutor: TaskExecutor {
     private let maximumThreads: Int
     private let state = Locked(State())
 
-    /// Creates an executor with its own threads, which are created on demand.
+    /// Creates an executor, which uses at most `maximumThreads` threads at a time.
     ///
     /// - Parameters:
-    ///   - label: The name of the threads in a debugger.
+    ///   - label: The label of its dispatch queues, which a debugger shows.
     ///   - maximumThreads: How many jobs run at the same time; with 1, they run in the order in which they are added.
     package init(label: String = "swift-store-sync.blocking", maximumThreads: Int = 32) {
         self.label = label

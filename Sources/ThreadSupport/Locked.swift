@@ -4,13 +4,15 @@ public import Darwin
 public import Glibc
 #endif
 
-/// A value that is read and changed under a lock.
+/// A reference to a value that is read and changed under a lock: copies share the value.
+///
+/// The lock isn't recursive: don't lock it again in the body.
 ///
 /// Use it where many threads contend for one lock: `Synchronization.Mutex` spins there (18 to 26 µs a lock with eight
 /// threads on two cores, against 0.2 µs) and ThreadSanitizer can't see it. Keep the body short, call no foreign code in it,
 /// and resume continuations after it.
 public struct Locked<Value>: @unchecked Sendable {
-    // Sendable: the value is touched only between lock and unlock, and `withLock` hands values over as `sending`.
+    // Sendable: once shared, the value is touched only between lock and unlock, and `withLock` hands values over as `sending`.
     @usableFromInline let box: Box
 
     /// Creates a lock around `value`.

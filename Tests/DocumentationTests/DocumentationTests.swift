@@ -18,6 +18,7 @@ struct DocumentationTests {
 
     private static let modules = [
         Module("Operations", "OperationsTests", "OperationsMainActorTests"),
+        Module("OperationsTesting", "OperationsTestingTests"),
         Module("RemoteStorage", "RemoteStorageTests"),
         Module("RemoteStorageS3", "RemoteStorageS3Tests"),
         Module("RemoteStorageTesting", "RemoteStorageTestingTests"),

@@ -1,11 +1,9 @@
-import Foundation
+import Operations
 import OperationsTesting
 import Testing
 import ThreadSupport
 
-// The code between the marks must be the same as the article's examples.
-
-// ARTICLE: actor
+// DOC: actor
 actor Bank {
     private(set) var charges = 0
     func charge() { charges += 1 }
@@ -22,9 +20,9 @@ actor BoxOffice {
         return true
     }
 }
-// ARTICLE: end
+// DOC: end
 
-// ARTICLE: test
+// DOC: test
 func neverSellsASeatTwice() async throws {
     try await Simulation.explore(seeds: 0..<1000) { _ in
         let office = BoxOffice()
@@ -34,9 +32,9 @@ func neverSellsASeatTwice() async throws {
         try #require(await office.seats >= 0)
     }
 }
-// ARTICLE: end
+// DOC: end
 
-// ARTICLE: cure
+// DOC: cure
 actor CorrectBoxOffice {
     private(set) var seats = 1
     private let bank = Bank()
@@ -48,7 +46,7 @@ actor CorrectBoxOffice {
         return true
     }
 }
-// ARTICLE: end
+// DOC: end
 
 @Suite("The article on reentrancy", .timeLimit(.minutes(60)))
 struct ArticleTests {
@@ -106,18 +104,14 @@ struct ArticleTests {
         #expect(exploration.distinctOrders > 10)
     }
 
-    @Test("its examples are the code that is compiled here")
-    func examplesAreTheSame() throws {
-        let here = URL(filePath: #filePath)
-        let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let path = "Sources/OperationsTesting/OperationsTesting.docc/FindingAReentrancyBug.md"
-        let article = try String(contentsOf: root.appending(path: path), encoding: .utf8)
-        let blocks = article.components(separatedBy: "```swift\n").dropFirst()
-            .map { $0.components(separatedBy: "```")[0] }
-        let source = try String(contentsOf: here, encoding: .utf8)
-        let compiled = source.components(separatedBy: "// ARTICLE: ").dropFirst().filter { !$0.hasPrefix("end") }
-            .map { $0.split(separator: "\n", omittingEmptySubsequences: false).dropFirst().joined(separator: "\n") }
-        #expect(blocks.count == 3)
-        for block in blocks { #expect(compiled.contains(block), "\(block)") }
+    @Test("the example of the landing page runs")
+    func supervisor() async throws {
+        // DOC: supervisor
+        try await Simulation.explore(seeds: 0..<100) { simulation in
+            let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation: simulation))
+            let backup = supervisor.add { context in try await context.clock.sleep(for: .seconds(3600)) }
+            try await backup.value
+        }
+        // DOC: end
     }
 }

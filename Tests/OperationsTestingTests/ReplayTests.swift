@@ -83,6 +83,16 @@ struct ReplayTests {
         }
     }
 
+    @Test("a seed in the environment that isn't a number ends the process, and the message says so")
+    func invalidSeedVariable() async throws {
+        let result = try await #require(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            setenv(Simulation.seedVariable, "seven", 1)
+            try await Simulation.explore(seeds: 0..<1) { _ in }
+        }
+        let message = String(decoding: result.standardErrorContent, as: UTF8.self)
+        #expect(message.contains("SIMULATION_SEED is \"seven\", which isn't a seed"), "\(message)")
+    }
+
     @Test("the seed decides how long retries wait, and supervisors of a simulation don't wait equally long")
     func retries() async throws {
         func waits(_ seed: UInt64) async throws -> [Duration] {

@@ -32,6 +32,16 @@ struct StuckTests {
         }
     }
 
+    @Test("a grace period may be of any length")
+    func endlessGrace() async throws {
+        let limits = Simulation.Limits(grace: .seconds(Int64.max))
+        try await Simulation.run(seed: 1, limits: limits) { _ in
+            await withCheckedContinuation { continuation in
+                DispatchQueue.global().async { continuation.resume() }
+            }
+        }
+    }
+
     @Test("the error for a deadlock names each wait and the operation that waits")
     func deadlock() async throws {
         let error = await failure(limits: brief) { simulation in

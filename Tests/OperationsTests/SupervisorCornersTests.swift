@@ -55,6 +55,70 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
+    @Test("D9: failures after the supervisor was released don't suspend it, because no caller could resume it")
+    func failuresAfterRelease() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let gate = Gate()
+            let next: OperationHandle<Int>
+            do {
+                var configuration = OperationSupervisor.Configuration(simulation, width: 1)
+                configuration.restartIntensity = RestartIntensity(maximumFailures: 0, period: .seconds(10))
+                let supervisor = OperationSupervisor(configuration)
+                supervisor.add(
+                    Probe<Void> { _ in
+                        try await gate.wait()
+                        throw ProbeError()
+                    }
+                )
+                next = supervisor.add(Probe { _ in 7 })
+                await gate.arrival()
+            }
+            gate.open()
+            let value = try await next.value
+            #expect(value == 7)
+        }
+    }
+
+    /// How a supervisor holds operations back.
+    enum Hold: CaseIterable {
+        case suspension, width, background
+    }
+
+    @Test("what is added with `then` after the release fails at once if it would never start", arguments: Hold.allCases)
+    func thenAfterRelease(hold: Hold) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let gate = Gate()
+            let running: OperationHandle<Int>
+            do {
+                let supervisor = OperationSupervisor(.init(simulation))
+                running = supervisor.add(
+                    Probe { _ in
+                        try await gate.wait()
+                        return 7
+                    }
+                )
+                await gate.arrival()
+                switch hold {
+                case .suspension: supervisor.isSuspended = true
+                case .width: supervisor.width = 0
+                case .background: await supervisor.enterBackground(grace: .seconds(30))
+                }
+            }
+            let next = running.then { number in Probe { _ in number } }
+            let options = OperationOptions(mayContinueInBackground: true)
+            let continuing = running.then(options: options) { number in Probe { _ in number } }
+            #expect((next.error as? OperationError)?.code == .shutDown)
+            gate.open()
+            let value = try await running.value
+            #expect(value == 7)
+            guard hold != .background else {
+                #expect(try await continuing.value == 7)
+                return
+            }
+            #expect((continuing.error as? OperationError)?.code == .shutDown)
+        }
+    }
+
     @Test("D9: failures during a shutdown don't cut its grace period short")
     func failuresInShutdown() async throws {
         try await Simulation.run(seed: 1) { simulation in

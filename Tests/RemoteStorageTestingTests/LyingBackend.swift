@@ -9,6 +9,7 @@ actor LyingBackend: RemoteBackend {
         case moveOverwrites, moveLeavesSource, rangeOffByOne, rangeIgnored, decodesNames, foldsSpaces, absentIsEmpty
         case removesPrefix, losesLastByte, ignoresCancellation, endsEarlyWhenCancelled, oneAtATime, copyIgnoresCondition
         case forgetsEmptyDirectories, writesOverDirectories, ignoresLength, keepsNothing, keepsTooMuch, mixesAttempts
+        case failsFirstWrite
     }
 
     private let base = InMemoryBackend()
@@ -16,6 +17,7 @@ actor LyingBackend: RemoteBackend {
     /// The bytes that all attempts to write a file have sent; at each position, the byte that was sent last.
     private var attempts: [RemotePath: [UInt8]] = [:]
     private var busy = false
+    private var hasFailed = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
     nonisolated var identity: String { "lying:" }
@@ -124,6 +126,9 @@ actor LyingBackend: RemoteBackend {
                 if !waiting.isEmpty { waiting.removeFirst().resume() }
             }
             return try await base.write(content, to: path, when: condition)
+        case .failsFirstWrite where !hasFailed:
+            hasFailed = true
+            throw RemoteError(.unavailable, "The storage has no time for “\(path)”. Try again.", path: path)
         case .writesOverDirectories:
             if try await base.status(of: path)?.kind == .directory { try await base.remove(path) }
             return try await base.write(content, to: path, when: condition)

@@ -20,7 +20,8 @@ struct LyingBackendTests {
         (.endsEarlyWhenCancelled, .cancelledReading), (.copyIgnoresCondition, .copying),
         (.forgetsEmptyDirectories, .listing), (.writesOverDirectories, .wrongKinds), (.ignoresLength, .wrongLength),
         (.keepsNothing, .resumption), (.keepsTooMuch, .resumption),
-        (.mixesAttempts, .changedResumption),
+        (.mixesAttempts, .changedResumption), (.failsFirstWrite, .sideBySide), (.failsFirstWrite, .exclusiveCreate),
+        (.failsFirstWrite, .cancelledWrite),
     ]
 
     @Test("fails the check of that promise", arguments: lies)

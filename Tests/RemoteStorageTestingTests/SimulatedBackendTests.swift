@@ -164,6 +164,60 @@ struct SimulatedBackendTests {
         #expect(try await place.bytes(at: RemotePath("file")) == [1])
     }
 
+    @Test("keeps its contents while it looks empty, whatever faults it has")
+    func vanishedWithFaults() async throws {
+        let path = try RemotePath("directory/file")
+        try await Simulation.run(seed: 1) { simulation in
+            let place = InMemoryBackend()
+            try await place.write([1, 2, 3], to: path, when: .always)
+            var faults = FaultModel.none
+            (faults.tornWrite, faults.lateOpening) = (1, 1)
+            // Its writes can be torn.
+            let backend = SimulatedBackend(.rclone, faults: faults, place: place, clock: simulation.clock)
+            await backend.vanish(.empty)
+            try await backend.write([4], to: path, when: .always)
+            #expect(try await backend.read(path) == nil)
+            faults = .none
+            faults.lostReply = 1
+            for server in SimulatedServer.all where !server.movesAtOnce {
+                let backend = SimulatedBackend(server, faults: faults, place: place, clock: simulation.clock)
+                await backend.vanish(.empty)
+                await #expect(throws: RemoteError.self) {
+                    try await backend.move(path.parent ?? .root, to: RemotePath("x"))
+                }
+            }
+            #expect(try await place.bytes(at: path) == [1, 2, 3])
+            #expect(try await place.status(of: RemotePath("x")) == nil)
+        }
+    }
+
+    @Test("returns the same item from a write as from a request for its status, also with a wrong clock")
+    func skewedWrite() async throws {
+        let path = try RemotePath("file")
+        var faults = FaultModel.none
+        faults.clockSkew = .milliseconds(-1500)
+        let place = InMemoryBackend()
+        let backend = SimulatedBackend(faults: faults, place: place)
+        let written = try await backend.write([1], to: path, when: .always).modified
+        #expect(try await backend.status(of: path)?.modified == written)
+        #expect(try await place.status(of: path)?.modified?.addingTimeInterval(-1.5) == written)
+    }
+
+    @Test("logs a fault with the number of its own request")
+    func logNumbers() async throws {
+        let backend = try await Simulation.run(seed: 1) { simulation in
+            var faults = FaultModel.none
+            (faults.lostReply, faults.latency) = (1, .seconds(1) ... .seconds(2))
+            let backend = SimulatedBackend(faults: faults, clock: simulation.clock)
+            await withTaskGroup { group in
+                for number in 0..<5 { group.addTask { _ = try? await backend.remove(RemotePath("\(number)")) } }
+            }
+            return backend
+        }
+        let numbers = await backend.log.map { $0.prefix { $0 != " " } }
+        #expect(numbers.sorted() == ["1", "2", "3", "4", "5"])
+    }
+
     @Test("vanishes in two ways, and a device dies after a given number of requests")
     func vanishes() async throws {
         let place = InMemoryBackend()

@@ -63,6 +63,11 @@ actor Subdirectory: RemoteBackend {
 
     func remove(_ path: RemotePath) async throws { try await base.remove(inside(path)) }
 
+    func changes(in directory: RemotePath) async -> AsyncStream<Void>? {
+        guard let directory = try? whole(directory) else { return nil }
+        return await base.changes(in: directory)
+    }
+
     private func whole(_ path: RemotePath) throws -> RemotePath {
         try RemotePath(components: directory.components + path.components)
     }

@@ -10,7 +10,9 @@ struct EventListener: Sendable {
 }
 
 extension OperationRecord {
-    /// Creates a sequence of the operation's events from now on, which begins with the current state.
+    /// Creates a sequence of the operation's events from now on.
+    ///
+    /// It begins with `started` if the operation is executing or paused, or is just `ended` if it has ended.
     func makeEvents() -> AsyncStream<OperationEvent> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: OperationEvent.self,

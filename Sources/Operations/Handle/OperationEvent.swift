@@ -4,9 +4,10 @@ public enum OperationEvent: Sendable, Hashable {
     case started
     /// The operation has made progress. Values that come faster than they are read are skipped.
     case progress(OperationProgress)
-    /// The operation waits for an answer from outside, for this reason.
+    /// The operation waits and has released its slot, for this reason: an answer, another operation, its children, room, or
+    /// its next attempt.
     case paused(String)
-    /// The operation has its answer and runs again.
+    /// The operation has what it waited for, and runs again.
     case resumed
     /// The operation has reported no progress within its stall timeout.
     case stalled

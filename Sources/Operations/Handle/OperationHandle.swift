@@ -9,8 +9,10 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// The output, once the operation has finished and its ending phase is over.
     ///
-    /// Throws the error that the operation failed with, or `CancellationError` if it was cancelled. Throws
-    /// `CancellationError` also if the waiting task is cancelled, which doesn't affect the operation.
+    /// Cancelling the waiting task doesn't affect the operation.
+    ///
+    /// - Throws: The error that the operation failed with; `CancellationError` if it or the waiting task was cancelled; an
+    ///   ``OperationError`` of the code `wouldDeadlock` if the caller is an operation and the wait would never end.
     public var value: Output {
         get async throws {
             try await record.waitUntilEnded()
@@ -20,7 +22,8 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// The operation's result, once it has ended.
     ///
-    /// If the waiting task is cancelled, this is a failure with `CancellationError` and says nothing about the operation.
+    /// It is a failure with every error that ``value`` throws. If the waiting task is cancelled, or the wait would never end,
+    /// it says nothing about the operation.
     public var result: Result<Output, any Error> {
         get async {
             do {
@@ -54,12 +57,16 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// The operation's events from now on, in a new sequence for each access.
     ///
+    /// It begins with `started` if the operation is executing or paused, or is just `ended` if it has ended. Progress that
+    /// concurrent tasks report may come in another order; ``OperationReference/progress`` never falls.
+    ///
     /// The buffer is bounded: a slow reader misses former events, never the end.
     public var events: AsyncStream<OperationEvent> { record.makeEvents() }
 
     /// Adds, to the same supervisor, an operation that is created from this one's output once this one has finished.
     ///
-    /// If this operation fails, the next one fails with the same error. If it's cancelled, so is the next one.
+    /// If this operation fails, the next one fails with the same error. If it's cancelled, so is the next one. If the
+    /// supervisor was released and holds operations back, the next one fails at once, because it would never start.
     ///
     /// - Parameters:
     ///   - options: Name, priority and the other options of the next operation.

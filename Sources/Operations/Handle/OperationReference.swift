@@ -56,11 +56,14 @@ extension OperationReference {
     public var progress: OperationProgress { dependency.record.progress }
     /// Whether the operation could start as soon as a slot is free.
     public var isReady: Bool { state == .ready }
-    /// Whether the operation's run has started and not ended; a paused operation isn't executing.
+    /// Whether the start phase or `main` runs; `false` while the operation is paused and in its ending phase.
     public var isExecuting: Bool { state == .executing }
-    /// Whether the operation waits for an answer from outside.
+    /// Whether the operation waits and has released its slot: for an answer, another operation, its children, room, or its
+    /// next attempt.
     public var isPaused: Bool { state == .paused }
-    /// Whether the operation has ended, with any outcome: ``state`` tells which.
+    /// Whether the outcome is decided: ``state`` tells which.
+    ///
+    /// The ending phase may still run; ``OperationHandle/value``, ``error`` and ``whenEnded(_:)`` wait for its end.
     public var isFinished: Bool { state.isEnded }
     /// Whether the operation ended as cancelled.
     ///
@@ -70,7 +73,9 @@ extension OperationReference {
     ///
     /// It stays `true` for an operation that finished in spite of that. ``state`` tells how the operation ended.
     public var isCancellationRequested: Bool { dependency.record.isCancellationVisible }
-    /// The error that the operation failed with, once it has; a `CancellationError` if it was cancelled.
+    /// The error that the operation failed with; a `CancellationError` if it was cancelled.
+    ///
+    /// `nil` until nothing of the operation runs any more, even if ``state`` is `failed` already.
     public var error: (any Error)? { dependency.record.finalFailure }
 
     /// The operations that must end before this one starts, and haven't ended, the oldest first.

@@ -36,7 +36,7 @@ extension OperationRecord {
     /// - Parameter timeout: The timeout in the operation's options.
     func startWatchdog(_ timeout: Duration?) {
         let environment = core.environment
-        guard let timeout = timeout ?? environment.stallTimeout else { return }
+        guard let timeout = timeout ?? environment.stallTimeout, timeout > .zero else { return }
         startTimer { [core] record in
             var former = -1
             while (try? await environment.clock.sleep(for: timeout)) != nil {

@@ -4,18 +4,18 @@ public enum OperationState: Sendable, Hashable {
     case waiting
     /// It could start as soon as a slot is free.
     case ready
-    /// Its `main` or one of its phases runs.
+    /// Its start phase or `main` runs.
     case executing
-    /// It waits for an answer from outside and has released its slot.
+    /// It waits and has released its slot: for an answer, another operation, its children, room, or its next attempt.
     case paused
     /// `main` returned.
     case finished
-    /// `main` threw, or an operation that it depends on failed.
+    /// `main` or the factory threw, a dependency failed, or the supervisor refused, timed out or abandoned the operation.
     case failed
-    /// It was cancelled before the work was done.
+    /// It or a dependency was cancelled before the work was done, or `main` threw `CancellationError`.
     case cancelled
 
-    /// Whether the operation has ended, with any outcome.
+    /// Whether the outcome is decided; the ending phase may still run.
     public var isEnded: Bool {
         switch self {
         case .waiting, .ready, .executing, .paused: false

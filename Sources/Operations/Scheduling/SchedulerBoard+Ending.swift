@@ -138,8 +138,7 @@ extension SchedulerBoard {
         }
         if scheduler.count == 0 {
             hasDrained = true
-            for waiter in drainWaiters.values { emit(.call { waiter.resume() }) }
-            drainWaiters = [:]
+            for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
         }
         admitWaiters()
     }
@@ -151,7 +150,7 @@ extension SchedulerBoard {
     ) {
         notifyOtherSupervisors(extras, record, error)
         tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
-        for waiter in extras.waiters.values { emit(.call { waiter.resume() }) }
+        for (_, waiter) in extras.waiters.sorted(by: { $0.key < $1.key }) { emit(.call { waiter.resume() }) }
         for waiter in extras.endWaiters { emit(.call { waiter.resume() }) }
         for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }

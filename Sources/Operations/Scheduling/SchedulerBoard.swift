@@ -214,7 +214,8 @@ struct SchedulerBoard {
     /// Counts a failed attempt, and suspends the supervisor if there were too many.
     mutating func countFailure() {
         // A shutdown waits like a drain, and a suspension must not end that wait early.
-        guard let limit = restartIntensity, !isShutDown else { return }
+        // A suspended supervisor that was released would never be resumed.
+        guard let limit = restartIntensity, !isShutDown, !listeners.isReleased else { return }
         let now = environment.now()
         failures.append(now)
         while let first = failures.first, now - first > limit.period { failures.removeFirst() }
@@ -222,12 +223,17 @@ struct SchedulerBoard {
         failures = []
         scheduler.isSuspended = true
         isSuspendedByFailures = true
-        for waiter in drainWaiters.values {
+        for waiter in takeDrainWaiters() {
             emit(.call { waiter.resume(throwing: OperationError.suspendedByFailures) })
         }
-        drainWaiters = [:]
         noteSuspension(limit)
         tellChanges()
+    }
+
+    /// Removes the callers that wait for the end of all operations, in the order in which they began to wait.
+    mutating func takeDrainWaiters() -> [CheckedContinuation<Void, any Error>] {
+        defer { drainWaiters = [:] }
+        return drainWaiters.sorted { $0.key < $1.key }.map(\.value)
     }
 
     mutating func setSuspended(_ isSuspended: Bool) {

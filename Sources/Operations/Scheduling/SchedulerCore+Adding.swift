@@ -30,7 +30,7 @@ extension SchedulerCore {
             // First, so that the room of an operation that ends at once goes to the next caller that waits for it.
             if isAdmitted { board.keepPromise(to: promised) }
             for record in records {
-                if let refusal = board.refusal(isAdmitted: isAdmitted) {
+                if let refusal = board.refusal(of: record, isAdmitted: isAdmitted) {
                     board.refuse(record, refusal)
                 } else {
                     foreign += board.add(record, after: dependencies, parent: nil)
@@ -90,9 +90,15 @@ extension OperationDependency {
 }
 
 extension SchedulerBoard {
-    func refusal(isAdmitted: Bool) -> OperationError? {
+    func refusal(of record: OperationRecord, isAdmitted: Bool) -> OperationError? {
         if isShutDown {
             return OperationError(.shutDown, "The supervisor has been shut down and accepts no more operations.")
+        }
+        if wouldNeverStart(record) {
+            return OperationError(
+                .shutDown,
+                "\(record.name) would never start: its supervisor was released while it held operations back. Keep a reference to it."
+            )
         }
         guard let capacity, !isAdmitted, scheduler.rootCount + reservedRoom >= capacity else { return nil }
         return OperationError(
@@ -238,7 +244,7 @@ extension SchedulerCore {
                 board.raise(existing, to: options.priority)
             } else if let given = given.take() {
                 target = given
-                if let refusal = board.refusal(isAdmitted: false) {
+                if let refusal = board.refusal(of: given, isAdmitted: false) {
                     board.refuse(given, refusal)
                 } else {
                     foreign = board.add(given, after: dependencies, parent: nil)

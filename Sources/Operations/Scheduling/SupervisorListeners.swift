@@ -126,6 +126,13 @@ extension SchedulerBoard {
         return scheduler.isSuspended || scheduler.width == 0 || !traits.contains(.mayContinueInBackground)
     }
 
+    /// Whether an operation that is about to be added would never start, because the supervisor was released.
+    func wouldNeverStart(_ record: OperationRecord) -> Bool {
+        guard listeners.isReleased else { return false }
+        return scheduler.isSuspended || scheduler.width == 0
+            || scheduler.isInBackground && !record.options.mayContinueInBackground
+    }
+
     private mutating func endSequences() {
         append(SupervisorEvent?.none)
         emit(.call { [progress = listeners.progress] in for reader in progress { reader.continuation.finish() } })

@@ -16,7 +16,8 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
         case background
         /// Its parent runs and holds the keys that it needs.
         case parent(any OperationReference)
-        /// It is paused for this reason, which the operation gave itself.
+        /// It waits, for this reason, and has released its slot: for an answer, another operation, its children, room, or its
+        /// next attempt.
         case pause(String)
         /// It can't resume before its children return the keys that it lent them.
         case lentKeys

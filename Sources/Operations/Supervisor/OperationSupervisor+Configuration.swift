@@ -18,7 +18,7 @@ extension OperationSupervisor {
         public enum StallPolicy: Sendable, Hashable {
             /// The supervisor does nothing else.
             case report
-            /// The supervisor cancels the operation, which fails.
+            /// The supervisor cancels the operation, which fails if its `main` throws `CancellationError` then.
             case cancel
         }
 
@@ -35,7 +35,7 @@ extension OperationSupervisor {
         public var taskPriority: TaskPriority?
         /// Whether the supervisor starts no operations until it is resumed.
         public var isSuspended = false
-        /// The maximum number of operations in the supervisor, waiting and running, not counting children.
+        /// The maximum number of operations in the supervisor, at least 1: waiting and running, not counting children.
         ///
         /// When the supervisor is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits.
         public var capacity: Int?

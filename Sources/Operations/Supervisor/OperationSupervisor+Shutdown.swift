@@ -5,7 +5,8 @@ extension OperationSupervisor {
     /// ends as failed, with an ``OperationError`` of the code `abandoned`. Its phases aren't called any more and its result
     /// is dropped. Its exclusion keys and its temporary directory stay until its `main` returns.
     ///
-    /// The first call decides the grace period. Further calls wait for the same shutdown.
+    /// The first call decides the grace period. Further calls wait for the same shutdown. Don't await it in one of its own
+    /// operations.
     ///
     /// - Parameter grace: How long to wait, by the supervisor's clock.
     /// - Returns: The operations that were abandoned, the oldest first.

@@ -11,7 +11,8 @@
 ///
 /// Adding, cancelling and inspecting operations is synchronous and possible from any context. Methods that wait are
 /// isolated to the actor. Running operations keep the supervisor's scheduler alive until they have ended. If the
-/// supervisor is suspended when its last reference is released, the operations that haven't started are cancelled.
+/// supervisor holds operations back when its last reference is released (suspended, of width 0 or in the background), the
+/// operations that it holds back are cancelled.
 ///
 /// An operation releases its slot while it waits: in ``OperationContext/pause(awaiting:_:)``, for the value of another
 /// operation, for its children, or for room. A wait among operations that would never end is refused with an
@@ -48,7 +49,7 @@ public actor OperationSupervisor {
     /// with an ``OperationError`` that gives the reason.
     ///
     /// - Parameters:
-    ///   - operation: The operation. Adding the same operation again traps.
+    ///   - operation: The operation. Adding it again before it has ended traps: create a new one for each run.
     ///   - dependencies: The operations that must end first: `x` must succeed, `x.ending` only has to end. They may belong
     ///     to other supervisors. If a dependency that must succeed fails or is cancelled, so is the new operation.
     ///   - options: Name, priority, keys and the rest; the defaults where this is `nil`.
@@ -229,12 +230,16 @@ public actor OperationSupervisor {
         set { core.configure { $0.setSuspended(newValue) } }
     }
 
-    /// The operations that haven't ended, the oldest first.
+    /// References to the operations that haven't ended, the oldest first, and to each handle that joined an operation.
+    ///
+    /// Operations that a shutdown abandoned are listed until their `main` returns.
     public nonisolated var operations: [any OperationReference] {
         core.records.map { OperationDependency(record: $0, policy: .mustSucceed) }
     }
 
     /// How many operations haven't ended.
+    ///
+    /// Joined handles and abandoned operations don't count.
     public nonisolated var operationCount: Int { core.withBoard { $0.operationCount } }
 
     /// How many operations run now, not counting paused ones.

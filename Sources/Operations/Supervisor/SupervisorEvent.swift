@@ -1,6 +1,6 @@
 /// An event of a supervisor, as ``OperationSupervisor/events`` reports it.
 public enum SupervisorEvent: Sendable {
-    /// This many operations haven't ended.
+    /// This many operations haven't ended, not counting joined handles and abandoned operations.
     case count(Int)
     /// The supervisor was suspended, or resumed; by itself too, because of its restart intensity.
     case suspended(Bool)

@@ -18,11 +18,13 @@ import Foundation
 /// Under every seed the operation runs once without a cancellation. Then it runs repeatedly, cancelled before its first
 /// job, its second, and so on until it ends before the cancellation comes. In every run:
 /// - phases come in order: the start, any progress, exactly one ending; they don't overlap, and none follows the ending;
-/// - the operation ends; if cancelled, it ends soon, as cancelled or, if it was done, as finished, never as failed;
+/// - the operation ends; if cancelled, it ends soon, as cancelled or, if it was done, as finished; never as failed, unless
+///   it also fails when left alone;
 /// - it ends as cancelled only if it was cancelled;
 /// - progress never falls, stays below 1 until success, and isn't reported after `main` is over;
 /// - nothing is left in its supervisor's temporary directory;
-/// - nothing of it runs after its end, and its supervisor runs the next operation.
+/// - no task of it sleeps on the simulation's clock or runs on for hundreds of jobs after its end;
+/// - its supervisor runs the next operation.
 public enum OperationConformance {
     /// The statistics of a check.
     public struct Report: Sendable, CustomStringConvertible {
@@ -43,7 +45,7 @@ public enum OperationConformance {
     /// Checks an operation.
     ///
     /// - Parameters:
-    ///   - seeds: The seeds; each decides one order of jobs, in which the operation is cancelled at every point.
+    ///   - seeds: The seeds, finitely many; each decides one order of jobs, in which the operation is cancelled at every point.
     ///   - patience: How long a cancelled operation may take to end, in simulated time.
     ///   - limits: When to give up a run.
     ///   - fileID: The file of the test, for the command that replays a failure.
@@ -51,7 +53,8 @@ public enum OperationConformance {
     ///   - make: Creates the operation and the objects it works on, for one run. Give the simulation's executor and clock to
     ///     everything that runs elsewhere or takes time.
     /// - Returns: The statistics of the check.
-    /// - Throws: A ``SimulationError`` that names the broken promise and has a command to replay it; what `make` throws.
+    /// - Throws: A ``SimulationError`` that names the broken promise and has a command to replay it; what `make` throws;
+    ///   `CancellationError` between two runs if the task is cancelled; the file system's error if no directory can be created.
     @discardableResult
     public static func check<Work: Operation>(
         seeds: some Sequence<UInt64> = 0..<5 as Range<UInt64>,

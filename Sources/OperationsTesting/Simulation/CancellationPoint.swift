@@ -1,6 +1,8 @@
 import ThreadSupport
 
-/// A point of a run at which something is cancelled: before the job with a given number, counted from ``arm(_:)``.
+/// A point of a run at which something is cancelled: before the step with a given number, counted from ``arm(_:)``.
+///
+/// A step is a job or a jump of the clock.
 ///
 /// Try one number after the other until the run ends before the point is reached. The scenario has then been cancelled at
 /// every suspension point that it has in this order:
@@ -9,7 +11,8 @@ import ThreadSupport
 /// for step in 0... {
 ///     let point = CancellationPoint(step: step)
 ///     try await Simulation.run(seed: 7, cancellingAt: point) { simulation in
-///         let handle = supervisor(simulation).add(Upload())
+///         let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation: simulation))
+///         let handle = supervisor.add(Upload())
 ///         point.arm { handle.cancel() }
 ///         _ = await handle.result
 ///     }
@@ -25,14 +28,16 @@ public final class CancellationPoint: Sendable {
 
     private let state: Locked<State>
 
-    /// Creates a point before the job of number `step`, which is 0 for the first one after ``arm(_:)``.
+    /// Creates a point before the step of number `step`, which is 0 for the first one after ``arm(_:)``.
+    ///
+    /// A step is a job or a jump of the clock.
     public init(step: Int) {
         state = Locked(State(remaining: step))
     }
 
-    /// Starts to count jobs.
+    /// Starts to count steps.
     ///
-    /// - Parameter cancel: Called when the point is reached, between two jobs.
+    /// - Parameter cancel: Called when the point is reached, between two steps.
     public func arm(_ cancel: @escaping @Sendable () -> Void) {
         state.withLock { $0.cancel = cancel }
     }
@@ -45,7 +50,7 @@ public final class CancellationPoint: Sendable {
     /// Whether the point was reached.
     public var wasReached: Bool { state.withLock { $0.wasReached } }
 
-    /// Counts a job that is about to run, and cancels if the point is reached.
+    /// Counts a step that is about to be taken, and cancels if the point is reached.
     func beforeStep() {
         let cancel = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.cancel != nil else { return nil }

@@ -181,6 +181,8 @@ public final class SimulatedExecutor: TaskExecutor {
     public var trace: SimulationTrace { state.withLock { $0.trace } }
 
     /// The jobs that came back from another thread: the order after them doesn't depend on the seed alone.
+    ///
+    /// They are recorded only in a ``Simulation``.
     public var escapes: [SimulationEscape] { state.withLock { $0.escapes } }
 
     /// Records jobs from other threads as escapes from here on.
@@ -190,9 +192,8 @@ public final class SimulatedExecutor: TaskExecutor {
 
     /// Waits for a job from another thread, for at most `grace` in real time, and returns whether one came.
     func awaitForeignJob(_ grace: Duration) -> Bool {
-        let (seconds, attoseconds) = grace.components
-        let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
-        let deadline = DispatchTime.now() + .nanoseconds(nanoseconds)
+        // A year at most, because the deadline of a much longer time overflows.
+        let deadline = DispatchTime.now() + min(grace / .seconds(1), 365 * 86_400)
         while arrival.wait(timeout: deadline) == .success {
             // The signal may belong to a job that has already run.
             if state.withLock({ !$0.candidates.isEmpty }) { return true }

@@ -35,7 +35,16 @@ extension Simulation {
     public static let seedVariable = "SIMULATION_SEED"
 
     /// The seed that ``seedVariable`` names.
-    static var replayedSeed: UInt64? { ProcessInfo.processInfo.environment[seedVariable].flatMap { UInt64($0) } }
+    static var replayedSeed: UInt64? {
+        ProcessInfo.processInfo.environment[seedVariable].map { value in
+            guard let seed = UInt64(value) else {
+                fatalError(
+                    "\(seedVariable) is \"\(value)\", which isn't a seed. Set it to a number from 0 on, or unset it."
+                )
+            }
+            return seed
+        }
+    }
 
     /// Runs `scenario` under many seeds and throws the first failure, with the command that replays it.
     ///
@@ -45,8 +54,11 @@ extension Simulation {
     /// It explores orders of jobs, not every interleaving: an actor may process several calls in one job. It can't explore
     /// orders that depend on code that isn't simulated.
     ///
+    /// A scenario should end the tasks it starts: a task that never ends costs 10,000 jobs and its memory with every seed.
+    ///
     /// - Parameters:
-    ///   - seeds: The seeds; each decides one order. The environment variable ``seedVariable`` overrides them.
+    ///   - seeds: The seeds, finitely many; each decides one order. The environment variable ``seedVariable`` overrides
+    ///     them, and must be a number.
     ///   - limits: When to give up a run.
     ///   - fileID: The file of the test, for the command.
     ///   - function: The test's function, for the command.

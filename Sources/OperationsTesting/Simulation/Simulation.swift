@@ -21,13 +21,16 @@ public struct Simulation: Sendable {
     /// Inject it wherever an executor can be injected.
     public let executor: SimulatedExecutor
     /// The seed: the same seed gives the same run.
+    ///
+    /// In another process it does so only if the environment variable `SWIFT_DETERMINISTIC_HASHING` is set to 1 in both:
+    /// otherwise the order of a `Set` or a `Dictionary` differs.
     public let seed: UInt64
 
     /// The simulated clock.
     ///
     /// `Task.sleep` uses it too, but computes its deadline from the real clock, which keeps running. Deadlines that differ by
-    /// less than half a percent of the delay may rarely fire in either order, whatever the seed. Where that matters, sleep
-    /// on this clock and read the time from it.
+    /// less than half a percent of the delay may rarely fire in either order, whatever the seed. On a busy machine a
+    /// `Task.sleep` may also be taken for a shorter one. Where that matters, sleep on this clock and read the time from it.
     public var clock: SimulatedClock { executor.clock }
 
     /// Returns a number from 0 up to 1; all supervisors of the simulation share the sequence, so that they retry at different times.
@@ -45,6 +48,8 @@ public struct Simulation: Sendable {
         /// The maximum number of jobs; a run with more jobs counts as never ending.
         public var steps: Int
         /// How long to wait, in real time, for work that may have left the simulation, before nothing counts as runnable.
+        ///
+        /// It takes this time to report a deadlock.
         public var grace: Duration
 
         /// Creates limits.

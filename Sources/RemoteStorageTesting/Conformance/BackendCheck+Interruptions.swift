@@ -70,6 +70,8 @@ extension BackendCheck {
                 let (started, signal) = AsyncStream<Never>.makeStream()
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
+                        // A write that fails before it reads the content doesn't reach the signal.
+                        defer { signal.finish() }
                         try await backend.write(.endless(after: count, reached: signal), to: path, when: .always)
                     }
                     for await _ in started {}
@@ -162,11 +164,11 @@ extension BackendCheck {
         let writers = trial.effort.racers
         // Each write continues when all have started: a write that waits for another one never ends.
         let meeting = Meeting(of: writers)
-        try await (0..<writers).concurrentMap { number in
+        try await (0..<writers).concurrentMap(atMost: writers) { number in
             let content = RemoteContent(
                 [1],
                 then: {
-                    await meeting.arrive(number)
+                    try await meeting.arrive(number)
                     try await backend.createDirectory(at: RemotePath("beside \(number)"))
                     _ = try await backend.list(.root)
                 },

@@ -55,8 +55,8 @@ extension BackendCheck {
             try await backend.write([0], to: path, when: .always)
             let tag = try await Self.tag(of: path, trial)
             let meeting = Meeting(of: trial.effort.racers)
-            let winners = try await trial.winners { number in
-                let content = RemoteContent([UInt8(number)], then: { await meeting.arrive(number) }, [1])
+            let winners = try await trial.winners(at: meeting) { number in
+                let content = RemoteContent([UInt8(number)], then: { try await meeting.arrive(number) }, [1])
                 try await backend.write(content, to: path, when: .ifMatches(tag))
             }
             try trial.requireEqual(winners.count, 1, "the number of writes that replaced the same version")
@@ -110,10 +110,10 @@ extension BackendCheck {
             let meeting = Meeting(of: trial.effort.racers)
             let byCopy = round % 4 == 3
             if byCopy { try await backend.write([9], to: source, when: .always) }
-            let winners = try await trial.winners { number in
+            let winners = try await trial.winners(at: meeting) { number in
                 guard !byCopy else { return try await backend.copy(source, to: path, when: .ifAbsent) }
                 let bytes = [UInt8](repeating: UInt8(number), count: 1000)
-                let content = RemoteContent(bytes, then: { await meeting.arrive(number) }, bytes)
+                let content = RemoteContent(bytes, then: { try await meeting.arrive(number) }, bytes)
                 try await backend.write(content, to: path, when: .ifAbsent)
             }
             try trial.requireEqual(winners.count, 1, "the number of writes that created the same file")

@@ -10,23 +10,29 @@ public import RemoteStorage
 /// ```
 ///
 /// Each run needs an empty storage of its own. The check tests the capabilities that a backend claims by
-/// ``/RemoteStorage/RemoteBackend/capabilities()`` under concurrent requests. Without a capability, the backend must work correctly as
-/// long as no other client interferes, or refuse with ``/RemoteStorage/RemoteError/lacks(_:at:)``.
+/// ``/RemoteStorage/RemoteBackend/capabilities()`` under concurrent requests. Every request
+/// must work without capabilities as long as no other client interferes. Only
+/// ``/RemoteStorage/WriteCondition/ifMatches(_:)`` may be refused, with ``/RemoteStorage/RemoteError/lacks(_:at:)``.
 public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
     /// The number of attempts in checks that find more errors with more attempts.
     public struct Effort: Sendable {
         /// The number of times that a race is run.
-        public var rounds: Int
+        public let rounds: Int
         /// The number of requests that race each other.
-        public var racers: Int
+        public let racers: Int
         /// The number of files in the long list.
-        public var listedFiles: Int
+        public let listedFiles: Int
 
-        /// Creates an effort.
+        /// Creates an effort; an invalid number counts as the nearest valid one.
+        ///
+        /// - Parameters:
+        ///   - rounds: The number of times that a race is run, at least 1.
+        ///   - racers: The number of requests that race each other, from 2 to 256.
+        ///   - listedFiles: The number of files in the long list, at least 0.
         public init(rounds: Int = 20, racers: Int = 8, listedFiles: Int = 3000) {
-            self.rounds = rounds
-            self.racers = racers
-            self.listedFiles = listedFiles
+            self.rounds = max(1, rounds)
+            self.racers = min(max(2, racers), 256)
+            self.listedFiles = max(0, listedFiles)
         }
     }
 
@@ -40,6 +46,8 @@ public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Tests the promise.
+    ///
+    /// A backend in which one request waits for another one never ends some checks: give the test a time limit.
     ///
     /// - Parameters:
     ///   - backend: The backend, on an empty storage. The check doesn't remove the files that it leaves.

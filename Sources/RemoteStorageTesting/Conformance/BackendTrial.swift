@@ -75,13 +75,18 @@ struct BackendTrial: Sendable {
 
     /// Runs `attempt` concurrently in as many tasks as the effort says.
     ///
-    /// Returns the numbers of the tasks whose attempt wasn't refused by its condition.
-    func winners(_ attempt: @escaping @Sendable (Int) async throws -> Void) async throws -> [Int] {
-        let results = try await (0..<effort.racers).concurrentMap { number -> Int? in
+    /// Returns the numbers of the tasks whose attempt wasn't refused by its condition. The others don't wait at `meeting` for
+    /// an attempt that was refused before it arrived there.
+    func winners(
+        at meeting: Meeting? = nil,
+        _ attempt: @escaping @Sendable (Int) async throws -> Void
+    ) async throws -> [Int] {
+        let results = try await (0..<effort.racers).concurrentMap(atMost: effort.racers) { number -> Int? in
             do {
                 try await attempt(number)
                 return number
             } catch let error as RemoteError where [.alreadyExists, .preconditionFailed].contains(error.code) {
+                meeting?.note(number)
                 return nil
             }
         }
@@ -90,21 +95,47 @@ struct BackendTrial: Sendable {
 }
 
 /// A barrier at which tasks wait for each other, and at which a task may arrive more than once.
-actor Meeting {
+final class Meeting: Sendable {
+    private struct State {
+        var arrived: Set<Int> = []
+        var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
+        var nextTicket = 0
+    }
+
     private let size: Int
-    private var arrived: Set<Int> = []
-    private var waiting: [CheckedContinuation<Void, Never>] = []
+    private let state = Locked(State())
 
     init(of size: Int) {
         self.size = size
     }
 
-    func arrive(_ number: Int) async {
-        arrived.insert(number)
-        guard arrived.count == size else { return await withCheckedContinuation { waiting.append($0) } }
-        let all = waiting
-        waiting = []
-        for continuation in all { continuation.resume() }
+    /// Waits until all tasks have arrived.
+    func arrive(_ number: Int) async throws {
+        note(number)
+        let ticket = state.withLock { state in
+            state.nextTicket += 1
+            return state.nextTicket
+        }
+        try await waitCancellably(for: "the other requests of a race") { continuation in
+            state.withLock { state in
+                guard state.arrived.count < size else { return false }
+                state.waiting[ticket] = continuation
+                return true
+            }
+        } remove: { [self] in
+            state.withLock { $0.waiting.removeValue(forKey: ticket) }
+        }
+    }
+
+    /// Counts a task as arrived, without waiting.
+    func note(_ number: Int) {
+        let released = state.withLock { state -> [CheckedContinuation<Void, any Error>] in
+            state.arrived.insert(number)
+            guard state.arrived.count == size else { return [] }
+            defer { state.waiting = [:] }
+            return state.waiting.sorted { $0.key < $1.key }.map(\.value)
+        }
+        for continuation in released { continuation.resume() }
     }
 }
 

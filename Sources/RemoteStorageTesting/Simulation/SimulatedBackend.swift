@@ -16,6 +16,9 @@ public import RemoteStorage
 ///
 /// Without faults it keeps every promise of ``/RemoteStorage/RemoteBackend``. Faults that a backend can detect are thrown as
 /// ``/RemoteStorage/RemoteError/Code/unavailable``, like the error of a backend that has given up its retries.
+///
+/// Requests also throw the errors that ``/RemoteStorage/RemoteBackend`` names for them; `CancellationError` if the task is
+/// cancelled; and what a content throws that is written. ``capabilities()`` throws nothing.
 public actor SimulatedBackend: RemoteBackend {
     /// The ways in which a storage can vanish.
     public enum Disappearance: Sendable {
@@ -90,36 +93,42 @@ public actor SimulatedBackend: RemoteBackend {
 
     /// Returns the item at a path.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
-        let view = try await view(for: "status of \(path)", faults.lateVisibility)
+        let (view, _) = try await view(for: "status of \(path)", faults.lateVisibility)
         return try await view.status(of: path).map(skewed)
     }
 
     /// Returns the items in a directory.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
-        let view = try await view(for: "list of \(directory)", faults.staleListing)
+        let (view, _) = try await view(for: "list of \(directory)", faults.staleListing)
         return try await view.list(directory)?.map(skewed)
     }
 
     /// Returns the bytes of a file.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        let view = try await view(for: "read of \(path)", faults.lateVisibility)
-        if range == nil, let clock, chance(faults.lateOpening) { return try await openLate(path, clock) }
+        let (view, request) = try await view(for: "read of \(path)", faults.lateVisibility)
+        if range == nil, let clock, chance(faults.lateOpening), disappearance == nil {
+            return try await openLate(path, clock, request)
+        }
         guard let content = try await view.read(path, range: range) else { return nil }
         guard chance(faults.abortedStream) else { return content }
-        note("aborted stream", in: "read of \(path)")
+        note("aborted stream", in: request)
         let bytes = try await content.bytes(upTo: .max)
         let cut = Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)
         return aborted(bytes.prefix(cut), content.length, path)
     }
 
     /// Reads like a server that reads a file's length before it opens the file: another device may replace it in between.
-    private func openLate(_ path: RemotePath, _ clock: SimulatedClock) async throws -> RemoteContent? {
+    private func openLate(
+        _ path: RemotePath,
+        _ clock: SimulatedClock,
+        _ request: String
+    ) async throws -> RemoteContent? {
         let size = try await place.status(of: path)?.size
         try await clock.sleep(for: faults.latency.upperBound)
         guard let content = try await place.read(path), let size, content.length != size else {
             return try await place.read(path)
         }
-        note("has the former version's length", in: "read of \(path)")
+        note("has the former version's length", in: request)
         let bytes = try await content.bytes(upTo: .max)
         return bytes.count > size ? RemoteContent(Array(bytes.prefix(Int(size)))) : aborted(bytes[...], size, path)
     }
@@ -157,12 +166,12 @@ public actor SimulatedBackend: RemoteBackend {
         }
         let name = "write of \(path)"
         let isAtomic = server.capabilities.contains(.atomicReplace)
-        if !isAtomic, condition == .always, chance(faults.tornWrite) {
-            try await begin(name)
+        if !isAtomic, condition == .always, chance(faults.tornWrite), disappearance == nil {
+            let request = try await begin(name)
             let bytes = try await content.bytes(upTo: .max)
             let part = Array(bytes.prefix(Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)))
             try await place.write(part, to: path, when: .always)
-            throw unavailable("torn write", in: name)
+            throw unavailable("torn write", in: request)
         }
         let exclusive = server.capabilities.contains(.exclusiveCreate)
         let put = { @Sendable [place] (target: InMemoryBackend, content: RemoteContent) in
@@ -176,11 +185,12 @@ public actor SimulatedBackend: RemoteBackend {
         }
         // The duplicate sends recorded bytes, because the content mustn't be read after the write has ended.
         let sent = SentBytes()
-        return try await change(name) {
+        let item = try await change(name) {
             try await put($0, sent.recording(content))
         } again: {
             _ = try await put($0, RemoteContent(await sent.bytes))
         }
+        return skewed(item)
     }
 
     /// Copies a file.
@@ -194,10 +204,10 @@ public actor SimulatedBackend: RemoteBackend {
     /// Moves a file or directory; file by file if the storage can't move it in one step.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         let name = "move to \(destination)"
-        guard !server.movesAtOnce, chance(faults.lostReply) else {
+        guard !server.movesAtOnce, chance(faults.lostReply), disappearance == nil else {
             return try await change(name) { try await $0.move(source, to: destination) }
         }
-        try await begin(name)
+        let request = try await begin(name)
         // The move stops in the middle: some files exist at both paths.
         let files = try await place.copy().files(in: source)
         guard try await place.status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
@@ -206,7 +216,7 @@ public actor SimulatedBackend: RemoteBackend {
             let copy = try RemotePath(components: destination.components + rest)
             try await place.copy(file, to: copy, when: .always)
         }
-        throw unavailable("half a move", in: name)
+        throw unavailable("half a move", in: request)
     }
 
     /// Removes a file, or a directory with its contents.
@@ -220,7 +230,7 @@ public actor SimulatedBackend: RemoteBackend {
         probability > 0 && Double.random(in: 0..<1, using: &generator) < probability
     }
 
-    private func note(_ fault: String, in request: String) { log.append("\(requestCount) \(request): \(fault)") }
+    private func note(_ fault: String, in request: String) { log.append("\(request): \(fault)") }
 
     private func unavailable(_ fault: String, in request: String, cause: (any Error)? = nil) -> RemoteError {
         note(fault, in: request)
@@ -229,20 +239,24 @@ public actor SimulatedBackend: RemoteBackend {
 
     private func skewed(_ item: RemoteItem) -> RemoteItem {
         var item = item
-        item.modified = item.modified.map { $0 + Double(faults.clockSkew.components.seconds) }
+        item.modified = item.modified.map { $0 + faults.clockSkew / .seconds(1) }
         return item
     }
 
     /// Does what precedes every request: death, disappearance, latency, delayed duplicates, loss and refusal.
-    private func begin(_ name: String) async throws {
+    ///
+    /// Returns the request's number and name, for the log.
+    private func begin(_ name: String) async throws -> String {
         try Task.checkCancellation()
         requestCount += 1
+        let request = "\(requestCount) \(name)"
         if let count = requestsUntilDeath {
-            guard count > 0 else { throw unavailable("the device is dead", in: name) }
+            guard count > 0 else { throw unavailable("the device is dead", in: request) }
             requestsUntilDeath = count - 1
         }
-        if disappearance == .unreachable { throw unavailable("the storage has vanished", in: name) }
-        // Draws every random number in every request, so that a change of one probability doesn't affect other faults.
+        if disappearance == .unreachable { throw unavailable("the storage has vanished", in: request) }
+        // Drawn before the latency. A fault of probability 0 draws no number, so the other faults of a seed change when a
+        // probability changes from 0 or to 0.
         let delay = Double.random(in: 0..<1, using: &generator)
         let (isLost, isRefused) = (chance(faults.lostRequest), chance(faults.refusal))
         if let clock {
@@ -254,21 +268,23 @@ public actor SimulatedBackend: RemoteBackend {
         duplicates.removeAll { $0.requests <= 0 }
         // A late duplicate may be refused. Its error is ignored, because no client waits for its answer.
         for duplicate in due { try? await duplicate.change(place) }
-        if isLost { throw unavailable("the request was lost", in: name) }
+        if isLost { throw unavailable("the request was lost", in: request) }
         if isRefused, let refusal = faults.refusals.randomElement(using: &generator) {
-            throw unavailable("\(refusal)", in: name, cause: refusal)
+            throw unavailable("\(refusal)", in: request, cause: refusal)
         }
+        return request
     }
 
-    /// Returns the storage as this request sees it.
-    private func view(for name: String, _ staleness: Double) async throws -> InMemoryBackend {
-        try await begin(name)
-        if disappearance == .empty { return InMemoryBackend(identity: identity) }
-        guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return place }
-        past = await past.suffix(4) + [place.copy()]
-        guard chance(staleness), let view = past.randomElement(using: &generator) else { return place }
-        note("answered from the past", in: name)
-        return view
+    /// Returns the storage as this request sees it, and the request's number and name.
+    private func view(for name: String, _ staleness: Double) async throws -> (InMemoryBackend, request: String) {
+        let request = try await begin(name)
+        if disappearance == .empty { return (InMemoryBackend(identity: identity), request) }
+        guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return (place, request) }
+        let copy = await place.copy()
+        past = past.suffix(4) + [copy]
+        guard chance(staleness), let view = past.randomElement(using: &generator) else { return (place, request) }
+        note("answered from the past", in: request)
+        return (view, request)
     }
 
     /// Carries out a change; with faults twice, or without an answer.
@@ -277,16 +293,16 @@ public actor SimulatedBackend: RemoteBackend {
         _ body: @escaping @Sendable (InMemoryBackend) async throws -> Result,
         again: (@Sendable (InMemoryBackend) async throws -> Void)? = nil
     ) async throws -> Result {
-        try await begin(name)
+        let request = try await begin(name)
         let (isDuplicated, isReplyLost) = (chance(faults.duplicateDelivery), chance(faults.lostReply))
         guard disappearance == nil else { return try await body(InMemoryBackend(identity: identity)) }
         let result = try await body(place)
         if isDuplicated {
-            note("is delivered twice", in: name)
+            note("is delivered twice", in: request)
             let requests = Int.random(in: 1...10, using: &generator)
             duplicates.append((requests, again ?? { _ = try await body($0) }))
         }
-        if isReplyLost { throw unavailable("the reply was lost", in: name) }
+        if isReplyLost { throw unavailable("the reply was lost", in: request) }
         return result
     }
 }

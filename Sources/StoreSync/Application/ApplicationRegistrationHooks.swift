@@ -4,6 +4,8 @@ import ThreadSupport
 /// The remote steps of ``ApplicationRegistrationOperation``.
 ///
 /// Each hook corresponds to an overridden method of TICoreDataSync. It returns what the method reported by a callback.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol ApplicationRegistrationHooks: ClientNoteHooks {
     /// Whether the application's directory is on the remote.
     func applicationDirectoryExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool

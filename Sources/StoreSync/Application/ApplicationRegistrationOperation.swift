@@ -69,6 +69,10 @@ public actor ApplicationRegistrationOperation: Operation {
     ///
     /// If that fails or is cancelled, it undoes what it staged or moved aside, as far as the remote allows;
     /// `verify --repair` does the rest.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `applicationIncomplete`,
+    ///   `applicationChanged`, `encryptionMismatch`, `encryptionDowngraded`, `passwordRequired`, `deregistered`,
+    ///   `unsupportedStorage` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationRegistration {
         do {
             return try await attempt(context)

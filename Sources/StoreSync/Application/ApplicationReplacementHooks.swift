@@ -5,6 +5,8 @@ import SyncCryptography
 /// The remote steps with which ``ApplicationRegistrationOperation`` replaces an application with a new one.
 ///
 /// A ``PasscodeSetup`` starts the replacement.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol ApplicationReplacementHooks: SyncHooks {
     /// Renames the application, to a name that is unused.
     ///

@@ -45,6 +45,9 @@ public actor PasswordChangeOperation: Operation {
     }
 
     /// Changes the password, and returns how many passwords there have been.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired`, `encryptionMismatch`,
+    ///   `unsupportedStorage` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Int {
         try await translatingErrors {
             let key = ApplicationKey(hooks.backend, hierarchy.application)

@@ -2,6 +2,8 @@ public import RemoteStorage
 import ThreadSupport
 
 /// The remote steps of ``DocumentRegistrationOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol DocumentRegistrationHooks: ClientNoteHooks {
     /// Reads what is known of the document; `nil` if it isn't registered.
     func fetchDocumentInfo(_ hierarchy: DocumentHierarchy) async throws -> [UInt8]?

@@ -58,6 +58,9 @@ public actor DocumentRegistrationOperation: Operation {
     private var key: DocumentKey { application.key(hooks.backend, request.document) }
 
     /// Registers the document and this client.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `documentNotFound`, `documentDeleted`, `documentMissing`,
+    ///   `rolledBack`, `applicationIncomplete` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentRegistration {
         try await translatingErrors {
             let remote = try await inspect()

@@ -49,6 +49,10 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     /// Downloads the store.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `noUploadedStore`, `diverged`, `localChanges`,
+    ///   `documentSynchronizes`, `rolledBack`, `tampered`, `storeNotFound`, `cannotWrite` and `busy`;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> WholeStoreDownload {
         try await translatingErrors {
             let store = try await context.blocking { [request, state, seal = document.application.seal] in

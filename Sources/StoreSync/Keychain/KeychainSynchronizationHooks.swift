@@ -2,6 +2,8 @@ import Keychain
 public import RemoteStorage
 
 /// The remote steps of ``KeychainSynchronizationOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol KeychainSynchronizationHooks: SyncHooks {
     /// The items in the directory of the clients' keychain files; empty if the directory doesn't exist.
     func listKeychainFiles(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteItem]

@@ -30,6 +30,9 @@ public actor ClientListOperation: Operation {
     }
 
     /// Lists the clients in four rounds of requests, however many there are.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired`, `documentNotFound`,
+    ///   `documentDeleted` and `remoteUnavailable`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ClientList {
         try await translatingErrors {
             async let names = documentNames()

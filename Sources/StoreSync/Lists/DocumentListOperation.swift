@@ -23,6 +23,9 @@ public actor DocumentListOperation: Operation {
     }
 
     /// Lists the documents in four rounds of requests, however many there are.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired` and `remoteUnavailable`;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentList {
         try await translatingErrors {
             async let names = hooks.listDocuments(access.hierarchy)

@@ -5,8 +5,8 @@ public import RemoteStorage
 ///
 /// The manager asks on the main actor, so that the delegate can show a user interface.
 ///
-/// An answer may take long: the operation that waits is paused and blocks no other. The methods should throw when their
-/// task is cancelled.
+/// An answer may take long: the operation that waits is paused and blocks no other. An error that a method throws fails the
+/// operation, and `CancellationError` ends it as cancelled. The methods should throw that when their task is cancelled.
 @MainActor
 public protocol ApplicationSyncDelegate: AnyObject, Sendable {
     /// Decides whether to encrypt a new application, gives the password of an encrypted one, or allows joining an

@@ -3,6 +3,8 @@ public import RemoteStorage
 /// The remote steps that deal with notes on removed clients, of an application or of a document.
 ///
 /// The directory is ``ApplicationHierarchy/deletedClients`` or ``DocumentHierarchy/deletedClients``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol ClientNoteHooks: SyncHooks {
     /// The names of the notes in a directory; empty if the directory doesn't exist.
     func listClientNotes(in directory: RemotePath) async throws -> [String]

@@ -1,6 +1,8 @@
 public import RemoteStorage
 
 /// The remote steps that deal with the times of clients' last pushes and pulls.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol RecentSyncHooks: SyncHooks {
     /// Saves when this client last pushed or pulled the document.
     func saveRecentSync(_ bytes: [UInt8], of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws

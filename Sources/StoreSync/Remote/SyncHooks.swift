@@ -16,7 +16,9 @@ public import RemoteStorage
 /// }
 /// ```
 ///
-/// A hook returns its answer, and throws errors. A cancelled hook throws `CancellationError`.
+/// A hook returns its answer, and throws what the backend throws: mainly `RemoteError`, and `CancellationError` if its task is
+/// cancelled. A default hook that reads a small file throws ``StoreSyncError/Code/corrupt`` if the file is far too large, but a
+/// note on something that was removed is then empty. Exceptions are named at the hook.
 public protocol SyncHooks: Sendable {
     /// The backend that the hooks work on.
     var backend: any RemoteBackend { get }

@@ -1,6 +1,8 @@
 public import RemoteStorage
 
 /// The remote steps that uploads and downloads share: reading what was published.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol WholeStoreHooks: SyncHooks {
     /// The clients that have uploaded a store of the document, or begun to.
     func listUploadingClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
@@ -41,6 +43,8 @@ extension WholeStoreHooks {
 }
 
 /// The remote steps of ``WholeStoreUploadOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol WholeStoreUploadHooks: WholeStoreHooks {
     /// Uploads one file of a whole store into its upload's folder.
     ///
@@ -137,6 +141,8 @@ extension WholeStoreUploadHooks {
 }
 
 /// The remote steps of ``WholeStoreDownloadOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol WholeStoreDownloadHooks: WholeStoreHooks {
     /// Opens one file of a whole store, or a range of its bytes; `nil` if the file doesn't exist.
     func downloadFile(at path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent?

@@ -2,6 +2,8 @@ public import RemoteStorage
 import ThreadSupport
 
 /// The remote steps of ``ApplicationRemovalOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol ApplicationRemovalHooks: SyncHooks {
     /// The content of an application: all but its documents, its encryption files and its registration.
     func listApplicationContent(_ hierarchy: ApplicationHierarchy) async throws -> [RemotePath]

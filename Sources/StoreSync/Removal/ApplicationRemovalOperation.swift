@@ -38,6 +38,9 @@ public actor ApplicationRemovalOperation: Operation {
     private var hierarchy: ApplicationHierarchy { access.hierarchy }
 
     /// Removes the application.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired` and `busy`;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationRemoval {
         try await translatingErrors {
             let lock = try await context.blocking { [access] in

@@ -39,6 +39,9 @@ public actor ClientRemovalOperation: Operation {
     private var hierarchy: ApplicationHierarchy { access.hierarchy }
 
     /// Removes the client.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `clientNotFound`, `invalidIdentifier`, `documentNotFound`,
+    ///   `applicationMissing` and `passwordRequired`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ClientRemoval {
         try await translatingErrors {
             let own = try await context.blocking { [access] in

@@ -2,6 +2,8 @@ public import RemoteStorage
 import ThreadSupport
 
 /// The remote steps of ``DocumentRemovalOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol DocumentRemovalHooks: SyncHooks {
     /// The documents that have a note of their deletion.
     func listDeletedDocuments(_ application: ApplicationHierarchy) async throws -> [RemoteIdentifier]

@@ -34,6 +34,9 @@ public actor DocumentRemovalOperation: Operation {
     }
 
     /// Removes the document.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `documentNotFound`, `documentMissing`, `rolledBack`,
+    ///   `applicationMissing`, `passwordRequired` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentRemoval {
         try await translatingErrors {
             let lock = try await context.blocking { [access, document] in

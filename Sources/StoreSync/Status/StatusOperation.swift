@@ -35,6 +35,9 @@ public actor StatusOperation: Operation {
     }
 
     /// Lists everything in four rounds of requests, however many documents there are.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired` and `remoteUnavailable`;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationStatus {
         try await translatingErrors {
             let key = ApplicationKey(backend, hierarchy.application)

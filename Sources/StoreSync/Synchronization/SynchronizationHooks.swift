@@ -1,6 +1,8 @@
 public import RemoteStorage
 
 /// The remote steps of ``SynchronizationOperation``.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol SynchronizationHooks: SyncHooks {
     /// Reads where the document's change sets begin; `nil` if no device has synchronized it yet.
     func fetchSyncOrigin(_ hierarchy: DocumentHierarchy) async throws -> [UInt8]?

@@ -64,6 +64,10 @@ public actor SynchronizationOperation: Operation {
     var key: DocumentKey { document.application.key(backend, document.document) }
 
     /// Synchronizes the store.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `diverged`, `noUploadedStore`,
+    ///   `documentSynchronizes`, `rolledBack`, `identityTwice`, `unsupportedStorage`, `remoteUnavailable` and `busy`;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Synchronization {
         try await translatingErrors {
             try request.checkApp()

@@ -29,6 +29,9 @@ public actor VacuumOperation: Operation {
     }
 
     /// Shortens the log.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `storeNotFound`; what ``SynchronizationOperation`` throws;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Vacuum {
         try await translatingErrors {
             let key = document.application.key(backend, document.document)

@@ -46,6 +46,10 @@ public actor WholeStoreUploadOperation: Operation {
     var catalog: UploadCatalog { UploadCatalog(hooks, document) }
 
     /// Uploads the store.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `storeNotFound`, `storeChanged`, `unrelatedStore`,
+    ///   `documentReplaced`, `documentSynchronizes`, `rolledBack`, `unsupportedStorage`, `cannotWrite` and `busy`;
+    ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
             (capabilities, broken) = (try await backend.capabilities(), [])

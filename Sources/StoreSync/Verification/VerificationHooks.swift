@@ -1,6 +1,8 @@
 public import RemoteStorage
 
 /// The remote steps of ``VerificationOperation``, which reads every file of an application.
+///
+/// Its hooks throw what ``SyncHooks`` says.
 public protocol VerificationHooks: SyncHooks {
     /// The items in a directory; `nil` if it doesn't exist.
     func listItems(in directory: RemotePath) async throws -> [RemoteItem]?

@@ -53,6 +53,8 @@ public actor VerificationOperation: Operation {
     }
 
     /// Verifies the application.
+    ///
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing` and `remoteUnavailable`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> VerificationReport {
         try await translatingErrors {
             let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }

@@ -81,6 +81,37 @@ struct EndingTests {
         #expect(journal.all.last == "abandoned failed")
     }
 
+    @Test("the tasks that wait for one operation, or for all, resume in the same order in every run of a seed")
+    func resumptionOrder() async throws {
+        var orders: Set<[String]> = []
+        for _ in 0..<10 {
+            let order = try await Simulation.run(seed: 1) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation))
+                let (gate, journal) = (Gate(), Journal())
+                let operation = supervisor.add { _ in try await gate.wait() }
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for number in 0..<20 {
+                        group.addTask {
+                            try await operation.value
+                            journal.write("value \(number)")
+                        }
+                        group.addTask {
+                            try await supervisor.drain()
+                            journal.write("drain \(number)")
+                        }
+                    }
+                    // The clock jumps once all of them wait.
+                    try await simulation.clock.sleep(for: .seconds(1))
+                    gate.open()
+                    try await group.waitForAll()
+                }
+                return journal.all
+            }
+            orders.insert(order)
+        }
+        #expect(orders.count == 1)
+    }
+
     @Test("a requested cancellation is visible on the handle while the operation still runs")
     func cancellationRequest() async throws {
         let supervisor = OperationSupervisor(width: 1)

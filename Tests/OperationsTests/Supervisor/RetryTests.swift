@@ -171,6 +171,17 @@ struct RetryTests {
         }
     }
 
+    @Test("a stall timeout that isn't positive has no effect", arguments: [.zero, .seconds(-1)] as [Duration])
+    func stallTimeoutThatIsNotPositive(timeout: Duration) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let clock = simulation.clock
+            let options = OperationOptions(stallTimeout: timeout)
+            let supervisor = OperationSupervisor(.init(simulation))
+            let events = supervisor.add(options: options) { _ in try await clock.sleep(for: .seconds(60)) }.events
+            #expect(await !events.reduce(into: []) { $0.append($1) }.contains(.stalled))
+        }
+    }
+
     @Test("D9: more failures than tolerated in the period suspend the supervisor, and drain throws")
     func restartIntensity() async throws {
         try await Simulation.run(seed: 2) { simulation in

@@ -98,6 +98,19 @@ struct StartOrderTests {
         }
     }
 
+    @Test("a weight that is negative or huge counts as the nearest valid one")
+    func weights() {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        for count in [Int64.max, .max, .min, 3] {
+            var options = OperationOptions()
+            options.progressUnitCount = count
+            supervisor.add(options: options) { _ in }
+        }
+        #expect(supervisor.progress.totalUnitCount == 2 << 40 + 3)
+        supervisor.cancelAll()
+        #expect(supervisor.progress.fractionCompleted == 1)
+    }
+
     @Test("operations count in the supervisor's progress, which starts over only when it has drained")
     func progress() async throws {
         let gate = Gate()
