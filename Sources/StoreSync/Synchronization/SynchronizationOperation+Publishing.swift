@@ -80,7 +80,8 @@ extension SynchronizationOperation {
 
     /// Names the files of a copy of this device in the next head, if the copy's sets count.
     ///
-    /// Otherwise this device has other sets of these numbers, and publishes its own.
+    /// Otherwise this device has other sets of these numbers, and publishes its own. A head with fewer sets than this device
+    /// has published may be an old one of its own that the storage shows again; its files may be gone.
     func adoptFiles(
         of heads: [SyncHead],
         _ replica: SynchronizedReplica,
@@ -88,7 +89,7 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws {
         for head in heads where head.name.client.rawValue == memory.client {
-            guard let last = head.content.last else { continue }
+            guard let last = head.content.last, last.sequence >= memory.sequence ?? 0 else { continue }
             let counts = try await replica.using(context) { try $0.counts(last, of: head.content.client) }
             if counts { (memory.segments, memory.removed) = (head.segments, head.removed) }
         }

@@ -255,6 +255,33 @@ struct HostileSynchronizationTests {
         #expect(try titles(c) == titles(b) && titles(c).isSuperset(of: ["a later", "b after it"]))
     }
 
+    @Test("An own head that the device has forgotten and the storage shows again changes none of the files that it names")
+    func formerHeadOfItsOwn() async throws {
+        let fixture = try Fixture()
+        let (a, b, _) = try await devices(fixture)
+        let former = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let bytes = try fixture.files()[former]
+        try insert("a 4", a, bytes: 70_000)
+        try await synchronize(a)
+        let key = DocumentKey(
+            application: ApplicationKey(remote: a.backend.identity, application: a.application.rawValue),
+            document: a.document.rawValue
+        )
+        let integrityKey = try #require(try a.state.integrityKey(for: key))
+        var memory = try #require(try a.synchronizationMemory())
+        let segments = memory.segments
+        // As after many later heads.
+        memory.heads = memory.heads.suffix(1)
+        try a.state.setSynchronization(memory, of: key, integrityKey)
+        try fixture.put(bytes, at: former)
+        try await synchronize(a)
+        #expect(try a.synchronizationMemory()?.segments == segments && segments.count == 3)
+        try insert("a 5", a)
+        try await synchronize(a, b)
+        #expect(try titles(b).isSuperset(of: (1...5).map { "a \($0)" }))
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
     @Test("A storage that hides where the change sets begin is noticed, and no device begins a second time")
     func hiddenOrigin() async throws {
         let fixture = try Fixture(password: "correct horse")
