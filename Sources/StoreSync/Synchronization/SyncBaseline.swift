@@ -12,7 +12,7 @@ struct SyncBaseline: Hashable, Sendable, Codable {
     var vector: [String: UInt64]
 
     /// How many change sets the store contains.
-    var total: UInt64 { SyncVector.total(vector) }
+    var total: UInt64 { SyncVector.total(vector.values) }
 
     /// Whether the sets up to a number of each client, together with others, are all that the store contains.
     func isContained(in integrated: [ClientID: UInt64], and others: [SyncChangeSet]) -> Bool {
@@ -50,9 +50,9 @@ enum SyncVector {
     /// The limit of a sum, which leaves room for any arithmetic: the numbers may come from anyone.
     private static let maximumTotal: UInt64 = 1 << 62
 
-    /// The sum of a vector's numbers.
-    static func total(_ vector: [String: UInt64]) -> UInt64 {
-        vector.values.reduce(0) { min($0 + min($1, maximumTotal), maximumTotal) }
+    /// The sum of numbers of change sets, at most a limit.
+    static func total(_ numbers: some Sequence<UInt64>) -> UInt64 {
+        numbers.reduce(0) { min($0 + min($1, maximumTotal), maximumTotal) }
     }
 
     /// Reads a vector; `nil` if it has another form.

@@ -51,7 +51,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var date: Date
 
         init(_ head: ClientHead, at date: Date) {
-            sets = head.seen.values.reduce(0) { $0 + $1.sequence }
+            sets = SyncVector.total(head.seen.values.map(\.sequence))
             self.date = date
         }
 

@@ -236,7 +236,7 @@ public actor SynchronizationOperation: Operation {
             let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
             let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
             return Merged(
-                setCount: try store.integratedSets().values.reduce(0) { $0 + $1.sequence },
+                setCount: SyncVector.total(try store.integratedSets().values.map(\.sequence)),
                 applied: outcome.written,
                 conflicts: try store.conflictCount(after: former),
                 waiting: waiting,

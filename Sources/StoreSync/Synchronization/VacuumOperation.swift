@@ -99,7 +99,7 @@ extension SynchronizationOperation {
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> VacuumOutcome {
-        let sets = try await replica.using(context) { try $0.integratedSets().values.reduce(0) { $0 + $1.sequence } }
+        let sets = try await replica.using(context) { SyncVector.total(try $0.integratedSets().values.map(\.sequence)) }
         try await noteRemovedClients(in: replica, &memory, context)
         let there = SyncBaseline.newest(of: try await baselines(since: replica.origin).filter { $0.total > 0 })
         (memory.baselines, memory.acknowledged) = (there, nil)
