@@ -138,18 +138,35 @@ extension SynchronizationOperation {
     // MARK: Finding
 
     /// The baselines on the remote, the newest first; the document's first store is the last.
-    func baselines(since origin: SyncOrigin) async throws -> [SyncBaseline] {
-        let published = try await UploadCatalog(backend.wholeStoreDownloadHooks, document).read()
-        return published.manifests.compactMap { manifest -> SyncBaseline? in
-            if manifest.name == origin.baseline { return SyncBaseline(upload: manifest.name, vector: [:]) }
-            guard let content = manifest.synchronized, content.origin == origin.identifier else { return nil }
-            return SyncBaseline(upload: manifest.name, vector: content.vector)
-        }.sorted { ($0.total, $0.upload) > ($1.total, $1.upload) }
+    struct Baselines: Sendable {
+        var all: [SyncBaseline]
+        /// Those whose files have all arrived, as far as listings of their folders show it.
+        var whole: [SyncBaseline]
+
+        /// The newest two that contain change sets and whose files have all arrived.
+        var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
     }
 
-    /// Returns the newest of the baselines on the remote.
-    func newest(of baselines: [SyncBaseline]) throws -> SyncBaseline {
-        guard let newest = baselines.first else {
+    /// Finds the baselines on the remote.
+    func baselines(since origin: SyncOrigin) async throws -> Baselines {
+        let hooks = backend.wholeStoreDownloadHooks
+        let (catalog, stores) = (UploadCatalog(hooks, document), try await PublishedStores.list(hooks, hierarchy))
+        async let listed = catalog.files(of: stores.considered)
+        let manifests = try await catalog.manifests(of: stores.considered).manifests
+        let lists = try await listed
+        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isWhole: Bool)? in
+            let isFirst = manifest.name == origin.baseline
+            guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
+            let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
+            let isWhole = (try? StoreChain(manifest, among: manifests))?.isWhole(lists) ?? false
+            return (SyncBaseline(upload: manifest.name, vector: vector), isWhole)
+        }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
+        return Baselines(all: found.map(\.baseline), whole: found.filter(\.isWhole).map(\.baseline))
+    }
+
+    /// Returns the newest of the baselines on the remote whose files have all arrived.
+    func newest(of baselines: Baselines) throws -> SyncBaseline {
+        guard let newest = baselines.whole.first else {
             throw StoreSyncError(
                 .noUploadedStore,
                 """

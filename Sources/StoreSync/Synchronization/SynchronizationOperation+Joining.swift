@@ -209,9 +209,9 @@ extension SynchronizationOperation {
             transfer = .downloaded
         }
         let record = try await settledRecord(context)
-        var baseline = baselines.first { $0.upload == record?.base }
+        var baseline = baselines.all.first { $0.upload == record?.base }
         if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
-            baseline = baselines.first { $0.upload == origin.baseline }
+            baseline = baselines.all.first { $0.upload == origin.baseline }
         }
         if baseline == nil {
             switch request.takes {

@@ -101,7 +101,7 @@ extension SynchronizationOperation {
     ) async throws -> VacuumOutcome {
         let sets = try await replica.using(context) { SyncVector.total(try $0.integratedSets().values.map(\.sequence)) }
         try await noteRemovedClients(in: replica, &memory, context)
-        let there = SyncBaseline.newest(of: try await baselines(since: replica.origin).filter { $0.total > 0 })
+        let there = try await baselines(since: replica.origin).newest
         (memory.baselines, memory.acknowledged) = (there, nil)
         var baseline: WholeStoreUpload?
         if sets > 0, there.count < 2 || there[0].total < sets {
