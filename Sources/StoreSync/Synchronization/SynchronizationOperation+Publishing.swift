@@ -58,9 +58,7 @@ extension SynchronizationOperation {
         // If this device dies after it forgot what all devices know, it still has to tell them.
         published.memory.acknowledged = nil
         try await remember(published.memory, context)
-        let superfluous = published.memory.forgetSegments(
-            upTo: LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
-        )
+        let superfluous = try await forgetSegments(&published.memory, since: replica.origin, knowledge)
         let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim(publishedUpTo: memory.sequence ?? 0)
             let publication = try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
@@ -76,6 +74,27 @@ extension SynchronizationOperation {
         await removeFormerHeads(own, published.memory)
         await remove(superfluous, of: published.memory)
         return published
+    }
+
+    /// Forgets this client's files that the newest two baselines contain and that all clients have seen, and returns them.
+    ///
+    /// Heads may name baselines whose files the storage has lost, so these are looked up before a file is given up.
+    private func forgetSegments(
+        _ memory: inout SynchronizationMemory,
+        since origin: SyncOrigin,
+        _ knowledge: LogKnowledge
+    ) async throws -> [SyncSegment] {
+        func forget(in memory: inout SynchronizationMemory) -> [SyncSegment] {
+            let this = ClientID(rawValue: memory.client)
+            return memory.forgetSegments(
+                upTo: LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
+            )
+        }
+        var shortened = memory
+        _ = forget(in: &shortened)
+        guard shortened != memory else { return [] }
+        memory.baselines = try await baselines(since: origin).newest
+        return forget(in: &memory)
     }
 
     /// Names the files of a copy of this device in the next head, if the copy's sets count.

@@ -77,4 +77,19 @@ struct IncompleteBaselineTests {
         try await write(1, by: a)
         #expect(try await a.vacuum().value.isBaselineWritten)
     }
+
+    @Test("Edits stay on the remote that only an incomplete and another baseline contain")
+    func pruning() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, _) = try await devices(fixture)
+        let former = try segments(of: a, fixture)
+        #expect(former.count == 2)
+        try await write(1, by: a)
+        #expect(try a.synchronizationMemory()?.removed == 0)
+        #expect(try Set(segments(of: a, fixture)).isSuperset(of: former))
+        // A second complete baseline contains them.
+        _ = try await a.vacuum().value
+        #expect(try a.synchronizationMemory()?.removed == 2)
+        #expect(try Set(segments(of: a, fixture)).isDisjoint(with: former))
+    }
 }
