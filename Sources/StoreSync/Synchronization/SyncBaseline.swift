@@ -123,6 +123,11 @@ enum LogPruning {
         return knowledge.seen(of: client).filter { $0.value < last }.map(\.key)
     }
 
+    /// The other client that has seen the fewest sets of a client; `nil` if there is none.
+    static func furthestBehind(_ client: ClientID, _ knowledge: LogKnowledge) -> ClientID? {
+        knowledge.seen(of: client).min { ($0.value, $0.key) < ($1.value, $1.key) }?.key
+    }
+
     /// Whether nothing of a removed client is needed any more.
     static func isSuperfluous(
         _ client: ClientID,

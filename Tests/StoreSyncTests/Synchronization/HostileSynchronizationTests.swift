@@ -284,16 +284,11 @@ struct HostileSynchronizationTests {
         let bytes = try fixture.files()[former]
         try insert("a 4", a, bytes: 70_000)
         try await synchronize(a)
-        let key = DocumentKey(
-            application: ApplicationKey(remote: a.backend.identity, application: a.application.rawValue),
-            document: a.document.rawValue
-        )
-        let integrityKey = try #require(try a.state.integrityKey(for: key))
         var memory = try #require(try a.synchronizationMemory())
         let segments = memory.segments
         // As after many later heads.
         memory.heads = memory.heads.suffix(1)
-        try a.state.setSynchronization(memory, of: key, integrityKey)
+        try a.setSynchronizationMemory(memory)
         try fixture.put(bytes, at: former)
         try await synchronize(a)
         #expect(try a.synchronizationMemory()?.segments == segments && segments.count == 3)
