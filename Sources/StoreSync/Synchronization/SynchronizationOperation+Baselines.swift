@@ -74,12 +74,18 @@ extension SynchronizationOperation {
     /// The next head says so. If such a device comes back, it continues as another client, and publishes these edits again.
     /// A set that any device may have integrated counts, so nothing is noted while edits are missing here, unless this device
     /// has long waited for them in vain.
+    ///
+    /// - Parameters:
+    ///   - replica: The replica.
+    ///   - memory: What this device remembers; the removals are noted there.
+    ///   - context: The operation's context.
+    /// - Returns: A warning for each client whose removal isn't noted yet.
+    /// - Throws: ``StoreSyncError``.
     func noteRemovedClients(
         in replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
-    ) async throws {
-        guard memory.waitingSince == nil || hasTriedBaselines else { return }
+    ) async throws -> [String] {
         let (knowledge, arrived) = try await replica.using(context) { (try $0.knowledge(), try $0.setsThatMayCount()) }
         let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
         let removed = try await RemovedClients.read(
@@ -87,7 +93,15 @@ extension SynchronizationOperation {
             document,
             backend.documentRegistrationHooks
         )
-        guard !removed.clients.isEmpty else { return }
+        guard !removed.clients.isEmpty else { return [] }
+        guard memory.hasWhatArrives(at: state.now()) else {
+            return removed.clients.sorted().map {
+                """
+                Edits are missing on this device, so files are still kept for client \($0), which was removed. Run storesync \
+                vacuum again when they have arrived, or after a day.
+                """
+            }
+        }
         var news = LogNews()
         let gone = Set(removed.clients.map { ClientID(rawValue: $0.rawValue) })
         let heads = knowledge.heads.values.filter { !gone.contains($0.client) && knowledge.removals[$0.client] == nil }
@@ -100,6 +114,7 @@ extension SynchronizationOperation {
         memory.acknowledged = nil
         try await remember(memory, context)
         try await replica.using(context) { [news] in try $0.remember(news) }
+        return []
     }
 
     /// Uploads a baseline if many change sets came since the newest one.
@@ -130,8 +145,8 @@ extension SynchronizationOperation {
         let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
         guard isLong || isLarge && isWorth || isMissed else { return [] }
         return try await warning("The document's log of edits couldn't be shortened.") {
-            try await noteRemovedClients(in: replica, &memory, context)
-            return try await writeBaseline(of: replica, &memory, context).warnings
+            let warnings = try await noteRemovedClients(in: replica, &memory, context)
+            return try await warnings + writeBaseline(of: replica, &memory, context).warnings
         }
     }
 

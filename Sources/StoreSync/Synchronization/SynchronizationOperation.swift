@@ -137,10 +137,11 @@ public actor SynchronizationOperation: Operation {
         memory.noteWaiting(merged.isWaiting || !news.warnings.isEmpty, at: state.now())
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
+        // Before this device publishes: what is kept for removed clients only may be too much for a head.
+        var late = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         memory = published.memory
-        var late: [String] = []
         if vacuums {
             vacuum = try await vacuum(replica, &memory, context)
         } else {

@@ -100,7 +100,6 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> VacuumOutcome {
         let sets = try await replica.using(context) { SyncVector.total(try $0.integratedSets().values.map(\.sequence)) }
-        try await noteRemovedClients(in: replica, &memory, context)
         let there = try await baselines(since: replica.origin).newest
         (memory.baselines, memory.acknowledged) = (there, nil)
         var baseline: WholeStoreUpload?
