@@ -72,7 +72,8 @@ public struct RemoteContent: AsyncSequence, Sendable {
         )
         guard length ?? 0 <= Int64(limit) else { throw tooLong }
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(Int(clamping: length ?? 0))
+        // An untrusted storage may announce more than it has.
+        bytes.reserveCapacity(min(Int(clamping: length ?? 0), Self.chunkSize))
         for try await chunk in self {
             guard chunk.count <= limit - bytes.count else { throw tooLong }
             bytes += chunk

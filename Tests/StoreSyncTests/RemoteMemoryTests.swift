@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// Counts the manifests that are read, and the maximum that are read concurrently.
+/// Counts the manifests and files of change sets that are read, and the maximum that are read concurrently.
 private final class ManifestCounter: Sendable {
     struct Counts {
         var read = 0
@@ -17,7 +17,7 @@ private final class ManifestCounter: Sendable {
     let counts = Locked(Counts())
 }
 
-/// A storage on which reading a manifest takes a second of simulated time.
+/// A storage on which reading a manifest or a file of change sets takes a second of simulated time.
 private actor CountingBackend: InterceptingBackend {
     nonisolated let base: any RemoteBackend
     private let clock: SimulatedClock
@@ -28,7 +28,10 @@ private actor CountingBackend: InterceptingBackend {
     }
 
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        guard path.lastComponent?.hasPrefix("manifest-") == true else { return try await base.read(path, range: range) }
+        let name = path.lastComponent ?? ""
+        guard name.hasPrefix("manifest-") || name.hasSuffix(".syncchg") else {
+            return try await base.read(path, range: range)
+        }
         counter.counts.withLock {
             $0.read += 1
             $0.underWay += 1
@@ -105,6 +108,38 @@ struct RemoteMemoryTests {
             #expect(!FileManager.default.fileExists(atPath: device.store.path))
         }
         #expect(counts.read == PublishedStores.manifestsRead)
+    }
+
+    @Test("change sets are read from 16 files at a time, of all clients together")
+    func changeSets() async throws {
+        let fixture = try Fixture()
+        let near = InMemoryBackend()
+        let writers = try (1...3).map { try fixture.device("writer \($0)", backend: near) }
+        try writers[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, bytes BLOB)")
+        // In so large a store, the edits are too few for a baseline.
+        try writers[0].execute("INSERT INTO note (bytes) VALUES (randomblob(8000000))")
+        for writer in writers {
+            for _ in 0..<8 {
+                _ = try await writer.synchronize().value
+                try writer.execute("INSERT INTO note (bytes) VALUES (randomblob(70000))")
+            }
+            _ = try await writer.synchronize().value
+        }
+        let counts = try await counted(fixture, near) { device in
+            _ = try await device.synchronize().value
+            #expect(try device.query("SELECT id FROM note").count == 25)
+        }
+        #expect(counts.read >= 24 && (9...16).contains(counts.most), "\(counts)")
+    }
+
+    @Test("a file that announces more bytes than it has makes a device reserve at most 1 MiB")
+    func announcedLength() async throws {
+        let content = RemoteContent(length: 1 << 30) {
+            var chunk: [UInt8]? = [1, 2, 3]
+            return { chunk.take() }
+        }
+        let bytes = try await content.bytes(upTo: 1 << 30)
+        #expect(bytes == [1, 2, 3] && bytes.capacity <= 2 * RemoteContent.chunkSize)
     }
 
     @Test("status reads one manifest of each client, at most 128 at a time, for any number of clients and documents")

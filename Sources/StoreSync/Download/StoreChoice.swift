@@ -185,7 +185,7 @@ struct StoreChoice: Sendable {
     /// Two devices wrote them at once. Their stores lack nothing for good, because records are merged.
     private func newestBaseline(among chains: [StoreChain]) -> StoreChain? {
         let baselines = chains.compactMap { chain in
-            chain.head.synchronized.map { (chain: chain, sets: SyncVector.total($0.vector), origin: $0.origin) }
+            chain.head.synchronized.map { (chain: chain, sets: SyncVector.total($0.vector.values), origin: $0.origin) }
         }
         guard baselines.count == chains.count, Set(baselines.map(\.origin)).count == 1 else { return nil }
         return baselines.max { ($0.sets, $0.chain.head.name) < ($1.sets, $1.chain.head.name) }?.chain

@@ -66,14 +66,14 @@ extension HierarchyReader {
     ) -> [ApplicationStatus.SynchronizingClient] {
         let removed = Set(heads.flatMap(\.removals.keys))
         return heads.map { head in
-            let behind = heads.filter { $0.name.client != head.name.client }.reduce(0 as UInt64) { behind, other in
+            let behind = heads.filter { $0.name.client != head.name.client }.map { other in
                 let seen = head.content.seen[other.content.client]?.sequence ?? 0
-                return behind + (other.name.sequence > seen ? other.name.sequence - seen : 0)
+                return other.name.sequence > seen ? other.name.sequence - seen : 0
             }
             return ApplicationStatus.SynchronizingClient(
                 client: head.name.client,
                 sequence: head.name.sequence,
-                behind: behind,
+                behind: SyncVector.total(behind),
                 published: head.published,
                 logBytes: logBytes[head.name.client] ?? 0,
                 isRemoved: removed.contains(head.name.client.rawValue)

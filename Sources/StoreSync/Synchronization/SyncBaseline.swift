@@ -12,7 +12,7 @@ struct SyncBaseline: Hashable, Sendable, Codable {
     var vector: [String: UInt64]
 
     /// How many change sets the store contains.
-    var total: UInt64 { SyncVector.total(vector) }
+    var total: UInt64 { SyncVector.total(vector.values) }
 
     /// Whether the sets up to a number of each client, together with others, are all that the store contains.
     func isContained(in integrated: [ClientID: UInt64], and others: [SyncChangeSet]) -> Bool {
@@ -50,9 +50,9 @@ enum SyncVector {
     /// The limit of a sum, which leaves room for any arithmetic: the numbers may come from anyone.
     private static let maximumTotal: UInt64 = 1 << 62
 
-    /// The sum of a vector's numbers.
-    static func total(_ vector: [String: UInt64]) -> UInt64 {
-        vector.values.reduce(0) { min($0 + min($1, maximumTotal), maximumTotal) }
+    /// The sum of numbers of change sets, at most a limit.
+    static func total(_ numbers: some Sequence<UInt64>) -> UInt64 {
+        numbers.reduce(0) { min($0 + min($1, maximumTotal), maximumTotal) }
     }
 
     /// Reads a vector; `nil` if it has another form.
@@ -121,6 +121,11 @@ enum LogPruning {
     static func behind(_ client: ClientID, in baselines: [SyncBaseline], _ knowledge: LogKnowledge) -> [ClientID] {
         let last = contained(of: client, in: baselines)
         return knowledge.seen(of: client).filter { $0.value < last }.map(\.key)
+    }
+
+    /// The other client that has seen the fewest sets of a client; `nil` if there is none.
+    static func furthestBehind(_ client: ClientID, _ knowledge: LogKnowledge) -> ClientID? {
+        knowledge.seen(of: client).min { ($0.value, $0.key) < ($1.value, $1.key) }?.key
     }
 
     /// Whether nothing of a removed client is needed any more.

@@ -15,8 +15,10 @@ struct SyncCatalog: Sendable {
     /// Returns which of some clients were removed.
     var removed: @Sendable (Set<RemoteIdentifier>) async throws -> Set<RemoteIdentifier> = { _ in [] }
 
-    /// The maximum number of files read at a time, since each may be large.
-    private static let filesAtATime = 8
+    /// The maximum number of files read at a time, of all clients together.
+    private static let filesAtATime = 16
+    /// The size of a file, in bytes, beyond which it is read alone: only a file with a single large set has more.
+    private static let sharedBytes = 18 << 20
     /// How often a head that was replaced meanwhile is looked up again.
     private static let maximumListings = 4
 
@@ -93,9 +95,7 @@ struct SyncCatalog: Sendable {
         }
         news.gaps = news.heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
         guard news.gaps.isEmpty, news.rolledBack.isEmpty else { return news }
-        let results = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
-            try await readable { try await sets(of: head, after: known[head.content.client]) }
-        }
+        let results = try await sets(of: news.heads, besides: known)
         for (head, result) in zip(news.heads, results) {
             news.sets += result.value ?? []
             guard let warning = result.warning else { continue }
@@ -172,7 +172,7 @@ struct SyncCatalog: Sendable {
     /// Reads a head; `nil` if it isn't there any more.
     private func head(_ name: SyncHeadName) async throws -> SyncHead? {
         let path = hierarchy.syncHead(name)
-        guard let bytes = try await fetch(path) else { return nil }
+        guard let bytes = try await fetch(path, upTo: SyncFileName.maximumBytes(at: path)) else { return nil }
         let head = try SyncHead(
             open(bytes, as: .syncHead(name, since: origin, of: identity), at: path),
             named: name,
@@ -184,22 +184,69 @@ struct SyncCatalog: Sendable {
         return head
     }
 
+    /// How the files of a head are read.
+    private struct FileReading: Sendable {
+        /// The maximum size of each, in bytes.
+        var maximumBytes: Int
+        /// The maximum number read at a time.
+        var filesAtATime: Int
+    }
+
+    /// A file is too large to be read at the same time as others.
+    private struct LargeFile: Error {}
+
+    /// The sets that heads name, or a warning for each head whose sets can't be read.
+    ///
+    /// Files of usual sizes are read at the same time. If a head names larger ones, its files are read one by one.
+    private func sets(
+        of heads: [SyncHead],
+        besides known: [ClientID: SeenSet]
+    ) async throws -> [(value: [SyncChangeSet]?, warning: String?)] {
+        let readers = heads.count { head in
+            head.segments.contains { $0.last > known[head.content.client]?.sequence ?? 0 }
+        }
+        let shared = FileReading(
+            maximumBytes: Self.sharedBytes,
+            filesAtATime: max(1, Self.filesAtATime / max(1, readers))
+        )
+        var results = try await heads.concurrentMap(atMost: Self.filesAtATime) { head in
+            do {
+                return try await readable { try await sets(of: head, after: known[head.content.client], shared) }
+            } catch is LargeFile {
+                return (nil, nil)
+            }
+        }
+        let alone = FileReading(maximumBytes: SyncFileName.maximumSegmentBytes, filesAtATime: 1)
+        for (index, head) in heads.enumerated() where results[index].value == nil && results[index].warning == nil {
+            results[index] = try await readable { try await sets(of: head, after: known[head.content.client], alone) }
+        }
+        return results
+    }
+
     /// The sets that a head names, after the last set that this device has.
     ///
     /// If they don't follow that one, another device has published sets as the same client: then it's all of them.
-    private func sets(of head: SyncHead, after known: SeenSet?) async throws -> [SyncChangeSet] {
+    private func sets(
+        of head: SyncHead,
+        after known: SeenSet?,
+        _ reading: FileReading
+    ) async throws -> [SyncChangeSet] {
         guard head.content.last != known else { return [] }
-        let sets = try await sets(of: head, after: known?.sequence ?? 0)
+        let sets = try await sets(of: head, after: known?.sequence ?? 0, reading)
         let isContinued = sets.first?.header.predecessor == known?.digest ?? SetDigest.none
-        return isContinued ? sets : try await self.sets(of: head, after: 0)
+        return isContinued ? sets : try await self.sets(of: head, after: 0, reading)
     }
 
-    private func sets(of head: SyncHead, after last: UInt64) async throws -> [SyncChangeSet] {
+    private func sets(
+        of head: SyncHead,
+        after last: UInt64,
+        _ reading: FileReading
+    ) async throws -> [SyncChangeSet] {
         let client = head.name.client
         let segments = head.segments.filter { $0.last > last }
-        let older = try await segments.concurrentMap(atMost: Self.filesAtATime) { segment in
+        let older = try await segments.concurrentMap(atMost: reading.filesAtATime) { segment in
             let path = hierarchy.syncSegment(segment, of: client)
-            guard let bytes = try await fetch(path) else {
+            guard let bytes = try await fetch(path, upTo: reading.maximumBytes) else {
                 throw StoreSyncError(
                     .noUploadedStore,
                     """
@@ -215,11 +262,12 @@ struct SyncCatalog: Sendable {
         return (older.flatMap(\.self) + head.tail).filter { $0.header.id.sequence > last }
     }
 
-    private func fetch(_ path: RemotePath) async throws -> [UInt8]? {
+    private func fetch(_ path: RemotePath, upTo limit: Int) async throws -> [UInt8]? {
         do {
-            return try await hooks.fetchSyncFile(at: path)
+            return try await hooks.fetchSyncFile(at: path, upTo: limit)
         } catch let error as RemoteError where error.code == .wrongLength {
-            throw StoreSyncError.corrupt(path, "it has more than \(SyncFileName.maximumBytes(at: path)) bytes")
+            guard limit == SyncFileName.maximumBytes(at: path) else { throw LargeFile() }
+            throw StoreSyncError.corrupt(path, "it has more than \(limit) bytes")
         }
     }
 

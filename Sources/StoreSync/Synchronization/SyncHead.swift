@@ -121,8 +121,16 @@ struct SyncHead: Hashable, Sendable {
         return segments.count == list.count ? segments : nil
     }
 
+    /// Whether the head is within the limits of what devices read.
+    var isReadable: Bool { segments.count <= Self.maximumSegments && (try? PropertyListSource(xml)) != nil }
+
     /// The file's content.
     var bytes: [UInt8] {
+        let xml = xml
+        return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail.map(\.encoded))
+    }
+
+    private var xml: [UInt8] {
         var values: [String: PropertyListValue] = [
             "formatVersion": .integer(Self.formatVersion),
             "origin": .string(origin.uuidString),
@@ -134,8 +142,7 @@ struct SyncHead: Hashable, Sendable {
         if !baselines.isEmpty { values["baselines"] = .array(baselines.map(\.propertyList)) }
         if let fingerprint { values["fingerprint"] = fingerprint.propertyList }
         if !removals.isEmpty { values["removals"] = SyncVector.propertyList(removals) }
-        let xml = PropertyListValue.dictionary(values).xml
-        return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail.map(\.encoded))
+        return PropertyListValue.dictionary(values).xml
     }
 }
 

@@ -41,9 +41,9 @@ struct SyncHeadName: Hashable, Sendable {
 enum SyncFileName {
     private static let digits = 16
     /// The maximum size of a segment, in bytes: any set that SQLite can store in a replica fits.
-    private static let maximumSegmentBytes = 1 << 30
-    /// The maximum size of a head, in bytes: it has only small sets.
-    private static let maximumHeadBytes = 16 << 20
+    static let maximumSegmentBytes = 1 << 30
+    /// The maximum size of a head, in bytes: a property list of at most 4 MiB, and small sets.
+    private static let maximumHeadBytes = 5 << 20
 
     /// The maximum size of a file, in bytes.
     static func maximumBytes(at path: RemotePath) -> Int {

@@ -18,8 +18,14 @@ public protocol SynchronizationHooks: SyncHooks {
     /// The files with older change sets of a client, in any order; other files may be among them.
     func listSyncSegments(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [RemoteItem]
 
-    /// Reads a head, or a file with older change sets; `nil` if it doesn't exist (any more).
-    func fetchSyncFile(at path: RemotePath) async throws -> [UInt8]?
+    /// Reads a head, or a file with older change sets.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - limit: The maximum number of bytes, so that an untrusted storage can't fill the memory.
+    /// - Returns: The file's bytes; `nil` if it doesn't exist (any more).
+    /// - Throws: `RemoteError` with `wrongLength` if the file has more bytes.
+    func fetchSyncFile(at path: RemotePath, upTo limit: Int) async throws -> [UInt8]?
 
     /// Creates a head, or a file with older change sets, under a name that was never used before.
     ///
@@ -56,14 +62,14 @@ extension SynchronizationHooks {
     }
 
     /// Reads the file.
-    public func fetchSyncFile(at path: RemotePath) async throws -> [UInt8]? {
-        try await backend.read(path)?.bytes(upTo: SyncFileName.maximumBytes(at: path))
+    public func fetchSyncFile(at path: RemotePath, upTo limit: Int) async throws -> [UInt8]? {
+        try await backend.read(path)?.bytes(upTo: limit)
     }
 
     /// Creates the file, or checks the existing one.
     public func createSyncFile(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
         if try await backend.writeIfAbsent(bytes, to: path) { return true }
-        return try await fetchSyncFile(at: path) == bytes
+        return try await fetchSyncFile(at: path, upTo: SyncFileName.maximumBytes(at: path)) == bytes
     }
 
     /// Removes the file.

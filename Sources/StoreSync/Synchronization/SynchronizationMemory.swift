@@ -31,6 +31,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var lastStore: LastStore?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
     var waitingSince: Date?
+    /// Since when each synchronization has missed edits of other devices; `nil` if the last one missed none.
+    var missingSince: Date?
     /// When the time of this client's last synchronization was written to the remote.
     var recorded: Date?
     /// The newest head that was read of each other client, by client.
@@ -51,7 +53,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var date: Date
 
         init(_ head: ClientHead, at date: Date) {
-            sets = head.seen.values.reduce(0) { $0 + $1.sequence }
+            sets = SyncVector.total(head.seen.values.map(\.sequence))
             self.date = date
         }
 
@@ -143,12 +145,18 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     private static let patience: TimeInterval = 24 * 60 * 60
 
     /// Notes whether edits of other devices wait.
-    mutating func noteWaiting(_ isWaiting: Bool, at now: Date) { waitingSince = isWaiting ? waitingSince ?? now : nil }
+    mutating func noteWaiting(_ isWaiting: Bool, at now: Date) {
+        waitingSince = isWaiting ? waitingSince ?? now : nil
+        missingSince = isWaiting ? missingSince ?? waitingSince : nil
+    }
 
     /// Whether edits have waited so long that a baseline may be the only file that still contains them.
-    func hasWaitedLong(at now: Date) -> Bool {
-        waitingSince.map { abs(now.timeIntervalSince($0)) > Self.patience } ?? false
-    }
+    func hasWaitedLong(at now: Date) -> Bool { waitingSince.map { Self.isLong(since: $0, now) } ?? false }
+
+    /// Whether no edit is missing that may still arrive.
+    func hasWhatArrives(at now: Date) -> Bool { missingSince.map { Self.isLong(since: $0, now) } ?? true }
+
+    private static func isLong(since date: Date, _ now: Date) -> Bool { abs(now.timeIntervalSince(date)) > patience }
 
     /// The name of this client's last head.
     var lastHead: [SyncHeadName] { [heads.last.flatMap { SyncHeadName($0) }].compactMap(\.self) }

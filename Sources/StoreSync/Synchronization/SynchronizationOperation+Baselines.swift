@@ -74,12 +74,18 @@ extension SynchronizationOperation {
     /// The next head says so. If such a device comes back, it continues as another client, and publishes these edits again.
     /// A set that any device may have integrated counts, so nothing is noted while edits are missing here, unless this device
     /// has long waited for them in vain.
+    ///
+    /// - Parameters:
+    ///   - replica: The replica.
+    ///   - memory: What this device remembers; the removals are noted there.
+    ///   - context: The operation's context.
+    /// - Returns: A warning for each client whose removal isn't noted yet.
+    /// - Throws: ``StoreSyncError``.
     func noteRemovedClients(
         in replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
-    ) async throws {
-        guard memory.waitingSince == nil || hasTriedBaselines else { return }
+    ) async throws -> [String] {
         let (knowledge, arrived) = try await replica.using(context) { (try $0.knowledge(), try $0.setsThatMayCount()) }
         let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
         let removed = try await RemovedClients.read(
@@ -87,7 +93,15 @@ extension SynchronizationOperation {
             document,
             backend.documentRegistrationHooks
         )
-        guard !removed.clients.isEmpty else { return }
+        guard !removed.clients.isEmpty else { return [] }
+        guard memory.hasWhatArrives(at: state.now()) else {
+            return removed.clients.sorted().map {
+                """
+                Edits are missing on this device, so files are still kept for client \($0), which was removed. Run storesync \
+                vacuum again when they have arrived, or after a day.
+                """
+            }
+        }
         var news = LogNews()
         let gone = Set(removed.clients.map { ClientID(rawValue: $0.rawValue) })
         let heads = knowledge.heads.values.filter { !gone.contains($0.client) && knowledge.removals[$0.client] == nil }
@@ -100,6 +114,7 @@ extension SynchronizationOperation {
         memory.acknowledged = nil
         try await remember(memory, context)
         try await replica.using(context) { [news] in try $0.remember(news) }
+        return []
     }
 
     /// Uploads a baseline if many change sets came since the newest one.
@@ -130,26 +145,43 @@ extension SynchronizationOperation {
         let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
         guard isLong || isLarge && isWorth || isMissed else { return [] }
         return try await warning("The document's log of edits couldn't be shortened.") {
-            try await noteRemovedClients(in: replica, &memory, context)
-            return try await writeBaseline(of: replica, &memory, context).warnings
+            let warnings = try await noteRemovedClients(in: replica, &memory, context)
+            return try await warnings + writeBaseline(of: replica, &memory, context).warnings
         }
     }
 
     // MARK: Finding
 
     /// The baselines on the remote, the newest first; the document's first store is the last.
-    func baselines(since origin: SyncOrigin) async throws -> [SyncBaseline] {
-        let published = try await UploadCatalog(backend.wholeStoreDownloadHooks, document).read()
-        return published.manifests.compactMap { manifest -> SyncBaseline? in
-            if manifest.name == origin.baseline { return SyncBaseline(upload: manifest.name, vector: [:]) }
-            guard let content = manifest.synchronized, content.origin == origin.identifier else { return nil }
-            return SyncBaseline(upload: manifest.name, vector: content.vector)
-        }.sorted { ($0.total, $0.upload) > ($1.total, $1.upload) }
+    struct Baselines: Sendable {
+        var all: [SyncBaseline]
+        /// Those whose files have all arrived, as far as listings of their folders show it.
+        var whole: [SyncBaseline]
+
+        /// The newest two that contain change sets and whose files have all arrived.
+        var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
     }
 
-    /// Returns the newest of the baselines on the remote.
-    func newest(of baselines: [SyncBaseline]) throws -> SyncBaseline {
-        guard let newest = baselines.first else {
+    /// Finds the baselines on the remote.
+    func baselines(since origin: SyncOrigin) async throws -> Baselines {
+        let hooks = backend.wholeStoreDownloadHooks
+        let (catalog, stores) = (UploadCatalog(hooks, document), try await PublishedStores.list(hooks, hierarchy))
+        async let listed = catalog.files(of: stores.considered)
+        let manifests = try await catalog.manifests(of: stores.considered).manifests
+        let lists = try await listed
+        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isWhole: Bool)? in
+            let isFirst = manifest.name == origin.baseline
+            guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
+            let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
+            let isWhole = (try? StoreChain(manifest, among: manifests))?.isWhole(lists) ?? false
+            return (SyncBaseline(upload: manifest.name, vector: vector), isWhole)
+        }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
+        return Baselines(all: found.map(\.baseline), whole: found.filter(\.isWhole).map(\.baseline))
+    }
+
+    /// Returns the newest of the baselines on the remote whose files have all arrived.
+    func newest(of baselines: Baselines) throws -> SyncBaseline {
+        guard let newest = baselines.whole.first else {
             throw StoreSyncError(
                 .noUploadedStore,
                 """

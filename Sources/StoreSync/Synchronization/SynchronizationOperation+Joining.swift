@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import Foundation
 import Operations
 import RemoteStorage
@@ -209,14 +210,13 @@ extension SynchronizationOperation {
             transfer = .downloaded
         }
         let record = try await settledRecord(context)
-        var baseline = baselines.first { $0.upload == record?.base }
+        var baseline = baselines.all.first { $0.upload == record?.base }
         if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
-            baseline = baselines.first { $0.upload == origin.baseline }
+            baseline = baselines.all.first { $0.upload == origin.baseline }
         }
         if baseline == nil {
             switch request.takes {
             case .remote:
-                try await setStoreAside(context)
                 let newest = try newest(of: baselines)
                 try await download(newest.upload, to: request.url, overwriting: true, context)
                 transfer = .downloaded
@@ -271,13 +271,15 @@ extension SynchronizationOperation {
         )
     }
 
-    /// Keeps a copy of a store that is about to be overwritten, unless it was just downloaded.
-    ///
-    /// A retry keeps the first copy.
+    /// How often a store is copied that an app writes to meanwhile.
+    private static let maximumCopies = 3
+
+    /// Keeps a copy of a store that is about to be overwritten, unless it is as it was last kept or downloaded.
     func setStoreAside(_ context: OperationContext) async throws {
-        guard transfer != .downloaded, asideWarnings.isEmpty else { return }
         let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
-        let aside = try await context.blocking { [request] in
+        let (status, aside) = try await context.blocking { [request, keptStatus] () -> (StoreStatus?, String?) in
+            let store = try LocalStore(request.url)
+            if let keptStatus, store.isUnchanged(since: keptStatus) { return (keptStatus, nil) }
             // Two may be set aside in one second.
             var (suffix, number) = (".aside-\(time)", 1)
             while FileManager.default.fileExists(atPath: LocalStore.url(besides: request.url, suffix).path) {
@@ -285,9 +287,18 @@ extension SynchronizationOperation {
                 suffix = ".aside-\(time)-\(number)"
             }
             let url = LocalStore.url(besides: request.url, suffix)
-            _ = try StoreSnapshot.take(of: LocalStore(request.url), at: url)
-            return url.path
+            var status: StoreStatus?
+            for _ in 0..<Self.maximumCopies {
+                try? FileManager.default.removeItem(at: url)
+                let former = StoreStatus(ofStoreAt: store.path)
+                status = store.trustedStatus()
+                _ = try StoreSnapshot.take(of: store, at: url)
+                if store.isUnchanged(since: former) { break }
+            }
+            return (status, url.path)
         }
+        keptStatus = status
+        guard let aside else { return }
         asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside).")
     }
 
@@ -303,7 +314,18 @@ extension SynchronizationOperation {
             overwritesLocalChanges: overwriting
         )
         request.isBaseline = true
-        let download = WholeStoreDownloadOperation(request, document: document, backend: backend, state: state)
+        let keepFormer: WholeStoreDownloadOperation.Delegate = { [self] event in
+            if case .willReplace = event { try await setStoreAside(context) }
+        }
+        let download = WholeStoreDownloadOperation(
+            request,
+            document: document,
+            backend: backend,
+            state: state,
+            delegate: overwriting ? keepFormer : nil
+        )
         _ = try await context.addChild(download).value
+        guard url == self.request.url else { return }
+        keptStatus = StoreStatus(ofStoreAt: url.path)
     }
 }

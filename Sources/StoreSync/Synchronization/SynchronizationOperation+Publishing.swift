@@ -58,9 +58,7 @@ extension SynchronizationOperation {
         // If this device dies after it forgot what all devices know, it still has to tell them.
         published.memory.acknowledged = nil
         try await remember(published.memory, context)
-        let superfluous = published.memory.forgetSegments(
-            upTo: LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
-        )
+        let superfluous = try await forgetSegments(&published.memory, since: replica.origin, knowledge)
         let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim(publishedUpTo: memory.sequence ?? 0)
             let publication = try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
@@ -72,15 +70,37 @@ extension SynchronizationOperation {
             let there = try await hooks.listSyncSegments(of: RemoteIdentifier(memory.client), hierarchy).map(\.name)
             try await restoreSegments(besides: Set(there), from: replica, published.memory, context)
         }
-        try await publish(publication, &published, since: replica.origin, context)
+        try await publish(publication, &published, from: replica, context)
         await removeFormerHeads(own, published.memory)
         await remove(superfluous, of: published.memory)
         return published
     }
 
+    /// Forgets this client's files that the newest two baselines contain and that all clients have seen, and returns them.
+    ///
+    /// Heads may name baselines whose files the storage has lost, so these are looked up before a file is given up.
+    private func forgetSegments(
+        _ memory: inout SynchronizationMemory,
+        since origin: SyncOrigin,
+        _ knowledge: LogKnowledge
+    ) async throws -> [SyncSegment] {
+        func forget(in memory: inout SynchronizationMemory) -> [SyncSegment] {
+            let this = ClientID(rawValue: memory.client)
+            return memory.forgetSegments(
+                upTo: LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
+            )
+        }
+        var shortened = memory
+        _ = forget(in: &shortened)
+        guard shortened != memory else { return [] }
+        memory.baselines = try await baselines(since: origin).newest
+        return forget(in: &memory)
+    }
+
     /// Names the files of a copy of this device in the next head, if the copy's sets count.
     ///
-    /// Otherwise this device has other sets of these numbers, and publishes its own.
+    /// Otherwise this device has other sets of these numbers, and publishes its own. A head with fewer sets than this device
+    /// has published may be an old one of its own that the storage shows again; its files may be gone.
     func adoptFiles(
         of heads: [SyncHead],
         _ replica: SynchronizedReplica,
@@ -88,7 +108,7 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws {
         for head in heads where head.name.client.rawValue == memory.client {
-            guard let last = head.content.last else { continue }
+            guard let last = head.content.last, last.sequence >= memory.sequence ?? 0 else { continue }
             let counts = try await replica.using(context) { try $0.counts(last, of: head.content.client) }
             if counts { (memory.segments, memory.removed) = (head.segments, head.removed) }
         }
@@ -127,11 +147,11 @@ extension SynchronizationOperation {
     private func publish(
         _ publication: SynchronizedStore.Publication,
         _ published: inout Published,
-        since origin: SyncOrigin,
+        from replica: SynchronizedReplica,
         _ context: OperationContext
     ) async throws {
         var memory = published.memory
-        let (catalog, client) = (catalog(since: origin), try RemoteIdentifier(memory.client))
+        let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
         let sequence = publication.head.last?.sequence ?? 0
         let new = publication.sets.filter { $0.header.id.sequence > memory.sequence ?? 0 }
         (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changes.count })
@@ -140,27 +160,49 @@ extension SynchronizationOperation {
         if (memory.segments.last?.last ?? memory.removed) + UInt64(tail.count) < sequence {
             (memory.segments, memory.removed) = ([], (tail.first?.header.id.sequence ?? sequence + 1) - 1)
         }
+        var files: [(segment: SyncSegment, sets: [SyncChangeSet])] = []
         if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {
-            // Written before the head that names them.
             for sets in tail.runs(of: Self.maximumSegmentBytes) {
                 let last = memory.segments.last?.last ?? memory.removed
-                let segment = SyncSegment(last + 1...last + UInt64(sets.count))
-                published.bytes += Int64(try await catalog.create(segment, sets, by: client))
-                memory.segments.append(segment)
+                files.append((SyncSegment(last + 1...last + UInt64(sets.count)), sets))
+                memory.segments.append(files[files.count - 1].segment)
             }
             tail = []
         }
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
+        let head = SyncHead(name, publication, memory, tail: tail, published: state.now())
+        guard head.isReadable else { throw try await tooLarge(replica, context) }
+        // Written before the head that names them.
+        for (segment, sets) in files {
+            published.bytes += Int64(try await catalog.create(segment, sets, by: client))
+        }
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
         memory.note(name)
         try await remember(memory, context)
-        let head = SyncHead(name, publication, memory, tail: tail, published: state.now())
         published.bytes += Int64(try await catalog.create(head))
         memory.bytesSinceBaseline += published.bytes
         memory.sequence = sequence
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
         try await remember(memory, context)
         published.memory = memory
+    }
+
+    /// The error of a head that no device could read.
+    private func tooLarge(_ replica: SynchronizedReplica, _ context: OperationContext) async throws -> StoreSyncError {
+        let knowledge = try await replica.using(context) { try $0.knowledge() }
+        let remedy = LogPruning.furthestBehind(replica.identity.client, knowledge).map { client in
+            """
+            This device's edits are kept for client \(client), which has seen the fewest: synchronize on it, or remove it if \
+            its device is lost (storesync remove client \(client)). Then run storesync vacuum.
+            """
+        }
+        return StoreSyncError(
+            .cannotWrite,
+            """
+            The file that names all edits of this device would be too large for other devices to read. Nothing was \
+            published. \(remedy ?? "Synchronize the store as another document.")
+            """
+        )
     }
 
     /// Removes this client's former heads; a failure leaves them to the next synchronization.

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 public import Operations
 public import RemoteStorage
@@ -26,6 +27,8 @@ public actor SynchronizationOperation: Operation {
     var hasTriedBaselines = false
     /// Warnings about stores that were set aside.
     var asideWarnings: [String] = []
+    /// The status of the store whose content was set aside or downloaded last: an unchanged one isn't set aside.
+    var keptStatus: StoreStatus?
 
     /// Creates an operation.
     ///
@@ -89,7 +92,6 @@ public actor SynchronizationOperation: Operation {
                 return try await exchange(with: replica, listing: listing, context)
             } catch let error as StoreSyncError where error.code == .storeReplaced {
                 guard let side = request.takes else { throw error }
-                if side == .remote { try await setStoreAside(context) }
                 // A replica from a backup may lack sets of others that this device remembers.
                 var memory = try await memory(since: origin, context)
                 memory.readHeadsAgain()
@@ -132,6 +134,11 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged: Merged
         do {
+            if side == .remote {
+                // First what takes long: what the app writes after the copy may be lost.
+                try await replica.using(context) { [news] in try $0.integrate(news.sets, news: news.log) }
+                try await setStoreAside(context)
+            }
             merged = try await merge(news, into: replica, taking: side, context)
         } catch let error as StoreSyncError where error.code == .identityTwice {
             // Only a registered client synchronizes, so the next synchronization is the first of the new client.
@@ -141,10 +148,11 @@ public actor SynchronizationOperation: Operation {
         memory.noteWaiting(merged.isWaiting || !news.warnings.isEmpty, at: state.now())
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
+        // Before this device publishes: what is kept for removed clients only may be too much for a head.
+        var late = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         memory = published.memory
-        var late: [String] = []
         if vacuums {
             vacuum = try await vacuum(replica, &memory, context)
         } else {
@@ -240,7 +248,7 @@ public actor SynchronizationOperation: Operation {
             let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
             let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
             return Merged(
-                setCount: try store.integratedSets().values.reduce(0) { $0 + $1.sequence },
+                setCount: SyncVector.total(try store.integratedSets().values.map(\.sequence)),
                 applied: outcome.written,
                 conflicts: try store.conflictCount(after: former),
                 waiting: waiting,

@@ -102,9 +102,8 @@ extension SynchronizationOperation {
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> VacuumOutcome {
-        let sets = try await replica.using(context) { try $0.integratedSets().values.reduce(0) { $0 + $1.sequence } }
-        try await noteRemovedClients(in: replica, &memory, context)
-        let there = SyncBaseline.newest(of: try await baselines(since: replica.origin).filter { $0.total > 0 })
+        let sets = try await replica.using(context) { SyncVector.total(try $0.integratedSets().values.map(\.sequence)) }
+        let there = try await baselines(since: replica.origin).newest
         (memory.baselines, memory.acknowledged) = (there, nil)
         var baseline: WholeStoreUpload?
         if sets > 0, there.count < 2 || there[0].total < sets {

@@ -244,7 +244,7 @@ extension WholeStoreUploadOperation {
         return manifest
     }
 
-    /// Returns the heads that the user replaces with the store.
+    /// Returns the heads that the user, or a baseline, replaces with the store.
     ///
     /// - Parameters:
     ///   - contained: The uploads that the store contains.
@@ -259,7 +259,8 @@ extension WholeStoreUploadOperation {
     ) async throws -> Set<UploadName> {
         let heads = Lineage.heads(of: published.manifests).filter { !contained.contains($0.name) }
         let names = Set(heads.map(\.name))
-        if request.isWhole { return names }
+        // Of a document that merges records, the log says which edits a baseline contains.
+        if request.isWhole || request.baseline != nil { return names }
         let torn = names.subtracting(try await whole(heads, published, context).map(\.name))
         if let head = torn.max() {
             throw StoreSyncError(

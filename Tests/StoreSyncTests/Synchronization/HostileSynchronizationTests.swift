@@ -91,6 +91,25 @@ struct HostileSynchronizationTests {
         #expect(try titles(c).isSuperset(of: titles(b)))
     }
 
+    @Test("The status shows clients whose numbers have no sum in 64 bits")
+    func greatSums() async throws {
+        let fixture = try Fixture()
+        let (a, _, _) = try await devices(fixture)
+        let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
+        var head = try SyncHead(Array(#require(fixture.files()[path])), named: name, at: .root)
+        let last = SeenSet((1 << 62) - 1, try #require(head.content.last).digest)
+        (head.segments, head.tail, head.removed) = ([], [], last.sequence)
+        for number in 1...6 {
+            let client = try RemoteIdentifier("client\(number)")
+            head.name = SyncHeadName(client: client, sequence: last.sequence, number: 1)
+            head.content = ClientHead(ClientID(rawValue: client.rawValue), number: 1, last: last)
+            try fixture.put(Data(head.bytes), at: path.replacing(name.name, with: head.name.name))
+        }
+        let clients = try await a.status().value.documents.flatMap(\.synchronizing)
+        #expect(clients.count == 9 && clients.allSatisfy { $0.behind == 1 << 62 }, "\(clients)")
+    }
+
     @Test(
         "A file in the place of another one is named, and brings no edit; the others' edits arrive",
         arguments: [nil, "correct horse"]
@@ -253,6 +272,30 @@ struct HostileSynchronizationTests {
         try insert("b after it", b)
         try await synchronize(b, c)
         #expect(try titles(c) == titles(b) && titles(c).isSuperset(of: ["a later", "b after it"]))
+    }
+
+    @Test(
+        "An own head that the device has forgotten and the storage shows again changes none of the files that it names"
+    )
+    func formerHeadOfItsOwn() async throws {
+        let fixture = try Fixture()
+        let (a, b, _) = try await devices(fixture)
+        let former = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let bytes = try fixture.files()[former]
+        try insert("a 4", a, bytes: 70_000)
+        try await synchronize(a)
+        var memory = try #require(try a.synchronizationMemory())
+        let segments = memory.segments
+        // As after many later heads.
+        memory.heads = memory.heads.suffix(1)
+        try a.setSynchronizationMemory(memory)
+        try fixture.put(bytes, at: former)
+        try await synchronize(a)
+        #expect(try a.synchronizationMemory()?.segments == segments && segments.count == 3)
+        try insert("a 5", a)
+        try await synchronize(a, b)
+        #expect(try titles(b).isSuperset(of: (1...5).map { "a \($0)" }))
+        #expect(try await a.verify().value.problems.isEmpty)
     }
 
     @Test("A storage that hides where the change sets begin is noticed, and no device begins a second time")

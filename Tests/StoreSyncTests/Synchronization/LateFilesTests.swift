@@ -3,6 +3,7 @@ import Operations
 import RemoteStorage
 import StoreChanges
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -119,6 +120,28 @@ struct LateFilesTests {
         #expect(try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }.count == 2)
         _ = try await b.synchronize().value
         #expect(try titles(b) == ["0", "1", "2"])
+    }
+
+    @Test("An edit that is too large to be read with others is read alone, and arrives with them")
+    func largeEdit() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        let reads = Locked<[String]>([])
+        let b = try fixture.device("b") { step in
+            if step.hasPrefix("before read"), step.contains(".syncchg") { reads.withLock { $0.append(step) } }
+        }
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        for size in [100_000, 20_000_000] {
+            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(size)', randomblob(\(size)))")
+            _ = try await a.synchronize().value
+        }
+        #expect(try await b.synchronize().value.warnings.isEmpty)
+        #expect(try titles(b) == ["100000", "20000000"])
+        #expect(
+            reads.withLock { (3...4).contains($0.count) },
+            "the large file is rejected once, and its client read again"
+        )
     }
 
     @Test(

@@ -55,6 +55,30 @@ struct SynchronizationTests {
         #expect(try Set(b.query("SELECT title FROM note")) == ["milk", "of a", "of b"])
     }
 
+    @Test("A device whose next file would be too large for others to read publishes nothing, and names what to do")
+    func tooLarge() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
+        for device in [a, b, a] { _ = try await device.synchronize().value }
+        let former = try #require(try a.synchronizationMemory())
+        var memory = former
+        for number in 0...2_048 { memory.removals["removed-\(number)"] = 0 }
+        try a.setSynchronizationMemory(memory)
+        try a.execute("INSERT INTO note (title) VALUES ('milk'), (hex(randomblob(70000)))")
+        let files = try fixture.files()
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize().value }
+        let client = try #require(try b.synchronizationMemory()?.client)
+        #expect(
+            error?.code == .cannotWrite && error?.message.contains("remove client \(client)") == true,
+            "\(error as Any)"
+        )
+        #expect(try fixture.files() == files)
+        try a.setSynchronizationMemory(former)
+        for device in [a, b] { #expect(try await device.synchronize().value.warnings.isEmpty) }
+        #expect(try b.query("SELECT title FROM note").count == 2)
+    }
+
     @Test("Names of tables may contain quotes")
     func quotedNames() async throws {
         let fixture = try Fixture()

@@ -102,6 +102,57 @@ struct TakenSideTests {
         }
     }
 
+    /// The device, whose app writes a word before each request of a kind.
+    private func writing(
+        _ device: Device,
+        _ count: Locked<Int>,
+        _ fixture: Fixture,
+        before isMeant: @escaping @Sendable (String) -> Bool
+    ) throws -> Device {
+        try fixture.device(device.name) { step in
+            guard isMeant(step) else { return }
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            try device.execute("INSERT INTO word VALUES ('late \(number)')")
+        }
+    }
+
+    /// The words of a device's store and of the copies that were set aside.
+    private func keptWords(_ device: Device) throws -> Set<String> {
+        let folder = device.store.deletingLastPathComponent()
+        let stores = try [device] + asides(device).map { device.with(store: folder.appending(path: $0)) }
+        return try Set(stores.flatMap { try $0.query("SELECT text FROM word") })
+    }
+
+    @Test("What an app writes while the document is fetched that replaces its backup is kept")
+    func writtenWhileFetching() async throws {
+        let fixture = try Fixture()
+        let (a, _) = try await restoredBackup(fixture)
+        let count = Locked(0)
+        let written = try writing(a, count, fixture) { $0.hasPrefix("before list") && $0.hasSuffix("RecentSyncs") }
+        _ = try await take(.remote, written)
+        let lists = count.withLock(\.self)
+        #expect(lists >= 2)
+        #expect(try keptWords(a).isSuperset(of: (1...max(lists, 1)).map { "late \($0)" }))
+    }
+
+    @Test("What an app writes while the store is downloaded that replaces its own is kept")
+    func writtenWhileDownloading() async throws {
+        let fixture = try Fixture()
+        _ = try await devices(fixture)
+        let c = try otherStore(fixture)
+        let count = Locked(0)
+        let written = try writing(c, count, fixture) {
+            $0.hasPrefix("before read") && $0.hasSuffix(WholeStoreFile.store.rawValue)
+        }
+        _ = try await take(.remote, written)
+        let reads = count.withLock(\.self)
+        #expect(reads >= 1)
+        #expect(try keptWords(c).isSuperset(of: (1...max(reads, 1)).map { "late \($0)" }))
+    }
+
     @Test("A store with a long name is set aside under a shorter one")
     func longName() async throws {
         let fixture = try Fixture()

@@ -631,10 +631,22 @@ extension Device {
 
     /// What this device remembers of synchronizing the document.
     func synchronizationMemory() throws -> SynchronizationMemory? {
-        let key = DocumentKey(
+        try state.integrityKey(for: synchronizedKey).flatMap { try state.synchronization(of: synchronizedKey, $0) }
+    }
+
+    /// Changes what this device remembers of synchronizing the document.
+    func setSynchronizationMemory(_ memory: SynchronizationMemory) throws {
+        try state.setSynchronization(
+            memory,
+            of: synchronizedKey,
+            #require(try state.integrityKey(for: synchronizedKey))
+        )
+    }
+
+    private var synchronizedKey: DocumentKey {
+        DocumentKey(
             application: ApplicationKey(remote: backend.identity, application: application.rawValue),
             document: document.rawValue
         )
-        return try state.integrityKey(for: key).flatMap { try state.synchronization(of: key, $0) }
     }
 }

@@ -173,6 +173,52 @@ struct WaitingTests {
         }
     }
 
+    @Test("A removed client's damaged head puts its removal off for a day; a vacuum says so, and then notes it")
+    func removalOfDamagedClient() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, c) = (all[0], all[2])
+        try insert("of c", c)
+        for device in [c, a] { _ = try await device.synchronize().value }
+        try insert("damaged", c)
+        _ = try await c.synchronize().value
+        let client = try RemoteIdentifier(#require(try c.synchronizationMemory()?.client))
+        let head = try #require(try fixture.files().first { $0.key.contains("RecentSyncs/\(client)-") })
+        try fixture.put(head.value.prefix(head.value.count / 2), at: head.key)
+        _ = try await a.remove(client, from: fixture.document).value
+        let early = try await a.vacuum().value
+        #expect(
+            early.isBaselineWritten && early.warnings.contains { $0.contains("client \(client), which was removed") }
+        )
+        #expect(try a.synchronizationMemory()?.removals == [:])
+        let late = try fixture.device("a", clockError: 25 * Self.hour)
+        // The files are looked for in baselines once a day, and a vacuum may come after that.
+        _ = try await late.synchronize().value
+        let warnings = try await late.vacuum().value.warnings
+        #expect(!warnings.contains { $0.contains("which was removed") }, "\(warnings)")
+        #expect(try late.synchronizationMemory()?.removals == [client.rawValue: 1])
+    }
+
+    @Test("A damaged replica is built again without what the storage has lost of a removed client")
+    func rebuildingWithoutRemovedClient() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, b, c) = (all[0], all[1], all[2])
+        try insert("of c", bytes: 70_000, c)
+        for device in [c, a] { _ = try await device.synchronize().value }
+        try lose(.segmentsAndHead, of: c, fixture)
+        try Data(repeating: 7, count: 8192).write(to: #require(a.state.replicas().first))
+        var request = SynchronizationRequest(url: a.store)
+        request.rebuildsReplica = true
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize(request).value }
+        #expect(error?.code == .remoteUnavailable && error?.message.contains("remove client") == true)
+        let client = try RemoteIdentifier(#require(try c.synchronizationMemory()?.client))
+        _ = try await b.remove(client, from: fixture.document).value
+        _ = try await a.synchronize(request).value
+        for device in [b, a] { _ = try await device.synchronize().value }
+        #expect(try titles(a) == ["first", "of c"] && titles(b) == titles(a))
+    }
+
     @Test("A device that waits for days writes one baseline for what it has, and no other until that is more")
     func baselines() async throws {
         let fixture = try Fixture(password: "correct horse")
