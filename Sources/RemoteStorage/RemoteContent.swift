@@ -73,7 +73,7 @@ public struct RemoteContent: AsyncSequence, Sendable {
         guard length ?? 0 <= Int64(limit) else { throw tooLong }
         var bytes: [UInt8] = []
         // An untrusted storage may announce more than it has.
-        bytes.reserveCapacity(min(Int(clamping: length ?? 0), Self.chunkSize))
+        bytes.reserveCapacity(Swift.min(Int(clamping: length ?? 0), Self.chunkSize))
         for try await chunk in self {
             guard chunk.count <= limit - bytes.count else { throw tooLong }
             bytes += chunk

@@ -19,6 +19,8 @@
 package struct SetJudgement {
     let knowledge: LogKnowledge
     let entries: [SetReference: LogEntry]
+    /// For the last set that a prefix has of a client, the client's later sets that don't follow it.
+    private let strangers: [SetReference: Set<SetReference>]
     /// The unknown sets that heads list as void.
     private let listed: [SetReference: UInt64]
     /// The known sets that are void.
@@ -32,9 +34,33 @@ package struct SetJudgement {
     package init(_ entries: [LogEntry], _ knowledge: LogKnowledge) {
         self.knowledge = knowledge
         self.entries = Dictionary(entries.map { ($0.reference, $0) }) { first, _ in first }
+        let prefixes = [knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes
+        strangers = Self.strangers(to: prefixes.flatMap(\.vector).map { SetReference($0.key, $0.value) }, entries)
         let voids = knowledge.heads.values.flatMap(\.voids)
         listed = Dictionary(voids.map { ($0.set, $0.lastSequence) }, uniquingKeysWith: min)
         judge(entries)
+    }
+
+    /// Finds the sets that don't follow others, although they are their client's and have greater numbers.
+    private static func strangers(
+        to sets: [SetReference],
+        _ entries: [LogEntry]
+    ) -> [SetReference: Set<SetReference>] {
+        let entriesOfClients = Dictionary(grouping: entries, by: \.header.id.client).mapValues {
+            $0.sorted { $0.header.id.sequence < $1.header.id.sequence }
+        }
+        var strangers: [SetReference: Set<SetReference>] = [:]
+        for set in Set(sets) {
+            var found: Set<SetReference> = []
+            for entry in entriesOfClients[set.id.client] ?? [] where entry.header.id.sequence > set.id.sequence {
+                guard let predecessor = entry.predecessor else { continue }
+                let isStranger =
+                    predecessor.id.sequence > set.id.sequence ? found.contains(predecessor) : predecessor != set
+                if isStranger { found.insert(entry.reference) }
+            }
+            strangers[set] = found
+        }
+        return strangers
     }
 
     private mutating func judge(_ entries: [LogEntry]) {
@@ -95,12 +121,8 @@ package struct SetJudgement {
 
     /// Whether a set is, or follows, a client's set; also if that can't be told yet because sets are missing.
     private func descends(_ reference: SetReference, from last: SeenSet) -> Bool {
-        var reference = reference
-        while reference.id.sequence > last.sequence {
-            guard let entry = entries[reference], let predecessor = entry.predecessor else { return true }
-            reference = predecessor
-        }
-        return reference.id.sequence == last.sequence && reference.digest == last.digest
+        let set = SetReference(reference.id.client, last)
+        return reference.id.sequence > last.sequence ? strangers[set]?.contains(reference) != true : reference == set
     }
 
     // MARK: Copies

@@ -14,14 +14,17 @@ extension SynchronizedStore {
     /// - Returns: The new sets; none if nothing changed.
     /// - Throws: ``StoreChangesError``.
     package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
-        try locked {
-            try replicaDatabase.write { _ in
-                let side = try recover(taking: side)
-                _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
-                guard try unchangedVersion(taking: side) == nil else { return [] }
-                return try captureSnapshot(readingPages: side == nil) {
-                    try capture($0, allowsDeletions: allowsDeletions, taking: side)
-                }
+        try locked { try recordChangesLocked(allowsDeletions: allowsDeletions, taking: side) }
+    }
+
+    /// As ``recordChanges(allowsDeletions:taking:)``, with the replica's lock held.
+    func recordChangesLocked(allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
+        try replicaDatabase.write { _ in
+            let side = try recover(taking: side)
+            _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
+            guard try unchangedVersion(taking: side) == nil else { return [] }
+            return try captureSnapshot(readingPages: side == nil) {
+                try capture($0, allowsDeletions: allowsDeletions, taking: side)
             }
         }
     }

@@ -1,3 +1,4 @@
+import FileSupport
 package import Foundation
 import GRDB
 
@@ -72,16 +73,26 @@ extension SynchronizedStore {
                 try createReplica(at: rebuilt, from: sources.beginning, identity)
                 let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
                 try building.integrate(sources, former)
-                if isOtherStore { break }
-                _ = try building.recordChanges(taking: former == nil ? .both : .remote)
+                if !isOtherStore { _ = try building.recordChanges(taking: former == nil ? .both : .remote) }
+            } while try !replace(replicaURL, by: rebuilt) {
                 // What an app wrote meanwhile is captured by the former replica first.
-            } while try former?.recordChanges(allowsDeletions: sources.allowsDeletions).isEmpty == false
+                try isOtherStore
+                    || former?.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty != false
+            }
             former = nil
-            try install(rebuilt, at: replicaURL)
             try remove(rebuilt)
         } catch let error as CocoaError {
             throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
         }
+    }
+
+    /// Replaces a replica while no process uses it, if a condition holds then; returns whether it did.
+    private static func replace(_ replica: URL, by rebuilt: URL, if isReady: () throws -> Bool) throws -> Bool {
+        let lock = try lock(replica)
+        defer { lock.unlock() }
+        guard try isReady() else { return false }
+        try install(rebuilt, at: replica)
+        return true
     }
 
     private static func remove(_ replica: URL) throws {

@@ -92,14 +92,12 @@ package final class SynchronizedStore {
     let replicaDatabase: DatabaseQueue
     let replica: Replica
     private let lock: OpenFile
-    private let observer: StepObserver
+    /// The replica's file: a rebuilt replica is another one at its path.
+    private let replicaFile: FileIdentity?
+    let observer: StepObserver
     let rules: SyncRules
     let largestReread: Int64
     let now: @Sendable () -> Date
-    /// How often a synchronization starts over because an app wrote meanwhile.
-    private static let maximumAttempts = 2
-    /// How long a capture may have taken that keeps an app from writing: less than the shortest usual busy timeout.
-    private static let longestWait = Duration.seconds(1)
 
     /// Opens a store and its replica, which is created if there is none, unless it must exist.
     ///
@@ -133,17 +131,7 @@ package final class SynchronizedStore {
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
         }
-        let lock: OpenFile
-        do {
-            lock = try OpenFile(path: replicaURL.path + ".lock", O_RDWR | O_CREAT)
-            _ = try lock.lock(waits: true)
-        } catch {
-            throw StoreChangesError(
-                .cannotWrite,
-                "\(replicaURL.path) can't be locked. Check the permissions of its directory.",
-                cause: error
-            )
-        }
+        let lock = try Self.lock(replicaURL)
         self.lock = lock
         defer { lock.unlock() }
         let isNew = access(replicaURL.path, F_OK) != 0
@@ -168,6 +156,7 @@ package final class SynchronizedStore {
                 )
                 return try Replica(db, schema, identity)
             }
+            replicaFile = FileIdentity(replicaURL.path)
         } catch let error as DatabaseError
             where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
         {
@@ -181,6 +170,21 @@ package final class SynchronizedStore {
             )
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
+        }
+    }
+
+    /// Waits until no other process uses a replica; none does until the file is unlocked.
+    static func lock(_ replica: URL) throws -> OpenFile {
+        do {
+            let lock = try OpenFile(path: replica.path + ".lock", O_RDWR | O_CREAT)
+            _ = try lock.lock(waits: true)
+            return lock
+        } catch {
+            throw StoreChangesError(
+                .cannotWrite,
+                "\(replica.path) can't be locked. Check the permissions of its directory.",
+                cause: error
+            )
         }
     }
 
@@ -262,50 +266,6 @@ package final class SynchronizedStore {
         }
     }
 
-    private func captureAndWrite(
-        _ outcome: inout Outcome,
-        _ allowsDeletions: Bool,
-        taking side: TakenSide?
-    ) throws {
-        var side = side
-        outcome.needsNewerSchema = try replicaDatabase.read { _ in try replica.needsNewerSchema() }
-        outcome.captured += try replicaDatabase.write { _ in
-            try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
-        }
-        let clock = ContinuousClock()
-        var duration = Duration.zero
-        for _ in 0..<Self.maximumAttempts {
-            let start = clock.now
-            if try attempt(&outcome, allowsDeletions, taking: side) { return }
-            // From then on the store is the replica's, and differences are edits.
-            side = nil
-            duration = clock.now - start
-        }
-        if duration < Self.longestWait { try writeWhileNoAppWrites(&outcome, allowsDeletions) }
-    }
-
-    /// Captures and writes in one transaction, for an app that writes all the time.
-    private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
-        do {
-            try store.write { db in
-                try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
-                let time = time(ofEditsUntil: StoreStatus(ofStoreAt: url.path).modified)
-                outcome.captured += try replicaDatabase.write { _ in
-                    try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
-                }
-                try replicaDatabase.write { _ in try replica.prepare(db) }
-                try observer.reached("captured")
-                outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
-                return .commit
-            }
-        } catch let error as RefusedRows {
-            // The next synchronization writes the others.
-            return try replicaDatabase.write { _ in try replica.refuse(error) }
-        }
-        try observer.reached("written")
-        try replicaDatabase.write { _ in try replica.finish() }
-    }
-
     /// Refuses to capture under an identity whose sets don't count any more.
     private func refuseLostIdentity() throws {
         guard try replicaDatabase.read({ _ in try replica.hasLostIdentity() }) else { return }
@@ -318,82 +278,16 @@ package final class SynchronizedStore {
         )
     }
 
-    /// Captures and writes, unless an app writes the same rows between the two.
-    ///
-    /// The capture of a large store takes long, and an app must not wait for it.
-    private func attempt(
-        _ outcome: inout Outcome,
-        _ allowsDeletions: Bool,
-        taking side: TakenSide?
-    ) throws -> Bool {
-        var captured: [SyncChangeSet] = []
-        let version = try replicaDatabase.write { _ -> Int? in
-            if let version = try unchangedVersion(taking: side) {
-                guard try replica.needsWrite() else { return nil }
-                try store.read { try replica.prepare($0) }
-                return version
-            }
-            return try captureSnapshot(readingPages: side == nil) { view in
-                captured = try capture(view, allowsDeletions: allowsDeletions, taking: side)
-                guard try !captured.isEmpty || side != nil || replica.needsWrite() else { return nil }
-                try replica.prepare(view.db)
-                return view.version
-            }
-        }
-        outcome.captured += captured
-        guard let version else { return true }
-        try observer.reached("captured")
-        guard let (written, leftState) = try writePrepared(unlessChangedSince: version) else { return false }
-        try observer.reached("written")
-        try replicaDatabase.write { _ in try replica.finish() }
-        outcome.written = written
-        guard let leftState, let status = settledStatus(leftIn: leftState) else { return true }
-        try replicaDatabase.write { _ in try replica.remember(status) }
-        return true
-    }
-
-    /// Writes what was prepared, without the rows that the store's constraints refuse.
-    private func writePrepared(
-        unlessChangedSince version: Int
-    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {
-        while true {
-            do {
-                return try replicaDatabase.read { _ in try write(unlessChangedSince: version) }
-            } catch let error as RefusedRows {
-                try replicaDatabase.write { _ in try replica.refuse(error) }
-            }
-        }
-    }
-
-    /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
-    ///
-    /// The second value is the state in which the store is left; `nil` if an app wrote other rows since the capture, which
-    /// the next synchronization has to capture.
-    private func write(
-        unlessChangedSince version: Int
-    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {
-        var written: [String: ChangeCounts]?
-        var isChanged = false
-        let leftState = try store.write { db in
-            try replica.refuseOtherStore(db)
-            isChanged = try store.version(beforeWriting: db) != version
-            guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
-            do {
-                written = try replica.write(to: db)
-            } catch is RefusedRows where isChanged {
-                return .rollback
-            } catch let error as DatabaseError where isChanged && error.resultCode == .SQLITE_CONSTRAINT {
-                return .rollback
-            }
-            return .commit
-        }
-        return written.map { ($0, isChanged ? nil : leftState) }
-    }
-
     func locked<Result>(_ body: () throws -> Result) throws -> Result {
         do {
             _ = try lock.lock(waits: true)
             defer { lock.unlock() }
+            guard replicaFile == FileIdentity(replicaDatabase.path) else {
+                throw StoreChangesError(
+                    .busy,
+                    "This device's record of \(url.lastPathComponent) was built again or removed meanwhile. Try again."
+                )
+            }
             return try body()
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)

@@ -7,9 +7,9 @@ import GRDB
 /// in each other's way. What a trigger refuses is written without triggers, and so are synchronized rows that triggers
 /// changed. Rows that a constraint refuses even then have to wait.
 final class StoreWriter {
-    private let state: ReplicaState
-    private let store: SQLConnection
-    private let pending: ReplicaPending
+    let state: ReplicaState
+    let store: SQLConnection
+    let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private var tables: [String: StoreTable] = [:]
     /// The names of the tables that have triggers, once they are known.
@@ -27,14 +27,14 @@ final class StoreWriter {
         numbers = ReplicaNumbers(state)
     }
 
-    private func table(_ name: String) throws -> StoreTable {
+    func table(_ name: String) throws -> StoreTable {
         if let known = tables[name] { return known }
         let table = try StoreTable(name, in: store, state)
         tables[name] = table
         return table
     }
 
-    private typealias Target = ReplicaPending.Difference
+    typealias Target = ReplicaPending.Difference
 
     // MARK: Numbers
 
@@ -109,6 +109,14 @@ final class StoreWriter {
     /// - Returns: How many rows were inserted, updated and deleted, by table.
     /// - Throws: `DatabaseError`; ``RefusedRows`` if constraints refuse some, and then the transaction has to be rolled back.
     func write() throws -> [String: ChangeCounts] {
+        do {
+            return try writeAll()
+        } catch let error as RefusedRows {
+            throw RefusedRows(reasons: try addingDependents(to: error.reasons))
+        }
+    }
+
+    private func writeAll() throws -> [String: ChangeCounts] {
         var counts: [String: ChangeCounts] = [:]
         var waiting: [Target] = []
         var unsynchronized = UnsynchronizedRows(in: store, state.schema.unsynchronizedReferences)
@@ -129,12 +137,8 @@ final class StoreWriter {
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
         let runsTriggers = try store.set(.triggers, enabled: false)
         defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
-        do {
-            try writeTogether(waiting)
-            try collectRefusals(waitingCounts, row: { $0 }, write: writeCount)
-        } catch let error as RefusedRows {
-            throw RefusedRows(reasons: try addingDependents(to: error.reasons))
-        }
+        try writeTogether(waiting)
+        try collectRefusals(waitingCounts, row: { $0 }, write: writeCount)
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try unsynchronized.followForeignKeys()
@@ -162,7 +166,7 @@ final class StoreWriter {
     }
 
     /// Tries to write a row by a single statement.
-    private func tries(_ target: Target) throws -> Bool {
+    func tries(_ target: Target) throws -> Bool {
         do {
             try write(target)
             return true
@@ -197,7 +201,7 @@ final class StoreWriter {
     }
 
     /// Writes rows that are in each other's way: all go, then all that stay come.
-    private func writeTogether(_ targets: [Target]) throws {
+    func writeTogether(_ targets: [Target]) throws {
         // A trigger may have inserted a row that the store didn't have.
         for target in targets { try table(target.row.table).delete(target.row) }
         try collectRefusals(targets, row: \.row) { target in
@@ -286,94 +290,6 @@ final class StoreWriter {
         for _ in present..<max(former, present) { try table.deleteOne(row) }
     }
 
-    // MARK: Putting right
-
-    /// The tables of which more may have changed than was written: every table that a trigger names in its body, and every
-    /// table with `ON CONFLICT REPLACE`, which deletes rows without an error.
-    private func tablesToPutRight() throws -> [String] {
-        let named = try namesInTriggers()
-        let tables = state.schema.tables.filter { named.contains($0.key.sqlName) || $0.value.schema.replacesOnConflict }
-        return tables.keys.sorted { $0.precedes($1) }
-    }
-
-    /// All names in the bodies of triggers.
-    private func namesInTriggers() throws -> Set<String> {
-        let triggers = try store.all(
-            """
-            SELECT sql FROM sqlite_schema WHERE type = 'trigger'
-            UNION ALL SELECT sql FROM sqlite_temp_schema WHERE type = 'trigger'
-            """
-        )
-        var named: Set<String> = []
-        for trigger in triggers.compactMap({ $0.text(0) }) {
-            let body = SQLTokens(trigger).tokens.drop { !$0.isKeyword("BEGIN") }
-            for case .word(let name) in body { named.insert(name.sqlName) }
-            for case .quoted(let name) in body { named.insert(name.sqlName) }
-            for case .text(let name) in body { named.insert(name.sqlName) }
-        }
-        return named
-    }
-
-    /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
-    private func putRight(_ name: String) throws -> Bool {
-        let table = try table(name)
-        let refused = try ReplicaRefusals(state).names(of: name)
-        var wrong: [Target] = []
-        var isChanged = false
-        var present: Set<RowName> = []
-        var counts: [RowReference: Int] = [:]
-        try table.forEachRow { row in
-            guard !state.schema.isCounted(row.reference) else { return counts[row.reference, default: 0] += 1 }
-            present.insert(row.reference.row)
-            let target = Target(
-                row: row.reference,
-                former: StoredRow(try state.schema.table(name), row.cells),
-                present: try state.row(row.reference)
-            )
-            guard target.former?.image != target.present?.image, !refused.contains(row.reference.row) else { return }
-            // A row that stays keeps its number, by which other tables may know it.
-            if try target.present == nil || !tries(target) { wrong.append(target) }
-            isChanged = true
-        }
-        for row in try state.names(of: name) where !present.contains(row) && !refused.contains(row) {
-            isChanged = true
-            let reference = RowReference(name, row)
-            wrong.append(Target(row: reference, former: nil, present: try state.row(reference)))
-        }
-        try writeTogether(wrong)
-        for row in Set(counts.keys).union(try state.countedNames(of: name).map { RowReference(name, $0) }).sorted() {
-            guard !refused.contains(row.row) else { continue }
-            let (former, wanted) = (counts[row] ?? 0, try state.count(row) ?? 0)
-            if former != wanted { isChanged = true }
-            for _ in former..<max(former, wanted) { try table.insertCounted(row) }
-            for _ in wanted..<max(former, wanted) { try table.deleteOne(row) }
-        }
-        return try table.deleteUnnamedRows() || isChanged
-    }
-
-    /// Rebuilds the search indexes that triggers didn't keep up to date.
-    ///
-    /// - Parameters:
-    ///   - tables: The tables whose triggers didn't run.
-    ///   - written: All tables that were written. Where no trigger names an index of one, the app itself keeps it up to date.
-    /// - Throws: `DatabaseError`.
-    private func rebuildSearchIndexes(of tables: Set<String>, among written: some Sequence<String>) throws {
-        let written = tables.union(written)
-        guard !written.isEmpty else { return }
-        lazy var named = Result { try namesInTriggers() }
-        let statements = try store.all(
-            "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%USING fts%'"
-        )
-        for values in statements {
-            guard let name = values.text(0), let statement = values.text(1),
-                let content = SearchIndex.contentTable(of: SQLTokens(statement)),
-                written.contains(where: { $0.isSameName(as: content) }),
-                try tables.contains(where: { $0.isSameName(as: content) }) || !named.get().contains(name.sqlName)
-            else { continue }
-            try store.execute("INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')")
-        }
-    }
-
     // MARK: Afterwards
 
     /// Records, in the replica alone, that the store is at the state.
@@ -381,21 +297,6 @@ final class StoreWriter {
         try ReplicaSchema.replacePending(state.db)
         try state.db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
         try ReplicaRefusals(state).removeSettled()
-    }
-}
-
-/// A full-text index of SQLite.
-enum SearchIndex {
-    /// The table that an index was created for with the option `content`; `nil` if it holds its text itself.
-    static func contentTable(of tokens: SQLTokens) -> String? {
-        for index in tokens.tokens.indices.dropLast(2)
-        where tokens.tokens[index].isKeyword("CONTENT") && tokens.tokens[index + 1] == .symbol("=") {
-            switch tokens.tokens[index + 2] {
-            case .word(let name), .quoted(let name), .text(let name): return name.isEmpty ? nil : name
-            case .symbol, .other: return nil
-            }
-        }
-        return nil
     }
 }
 

@@ -77,6 +77,21 @@ struct SynchronizedStoreTests {
         #expect(try apps[1].read { try String.fetchAll($0, sql: "SELECT place FROM visit") } == ["market"])
     }
 
+    @Test("A process that has opened a replica which was built again since records nothing in the former one")
+    func replacedReplica() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        let former = try fixture.open("laptop")
+        _ = try former.synchronize(with: [])
+        let (replica, other) = (former.replicaDatabase.path, fixture.folder.appending(path: "other").path)
+        try FileManager.default.copyItem(atPath: replica, toPath: other)
+        try #require(rename(other, replica) == 0)
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        let error = #expect(throws: StoreChangesError.self) { try former.recordSet() }
+        #expect(error?.code == .busy)
+        #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
+    }
+
     /// Two stores whose numbers of people differ, so that a pair is in ascending order only in the first one.
     private func storesWithPair(_ fixture: Fixture) throws -> (laptop: DatabaseQueue, phone: DatabaseQueue) {
         let apps = (laptop: try fixture.app("laptop"), phone: try fixture.app("phone"))
