@@ -85,7 +85,10 @@ extension SetFold {
         var repeated: [CountedChange: Int] = [:]
         for sets in Dictionary(grouping: migrations, by: \.header.id.client).values {
             let counts = sets.flatMap(\.changes).compactMap(counted).reduce(into: [:]) { $0[$1, default: 0] += 1 }
-            repeated.merge(counts) { max($0, $1) }
+            // An update of the app changes a row by deleting and inserting it; what users only inserted, or deleted, counts.
+            let tables = Set(counts.keys.filter(\.isInsert).map(\.row.table))
+                .intersection(counts.keys.filter { !$0.isInsert }.map(\.row.table))
+            repeated.merge(counts.filter { tables.contains($0.key.row.table) }) { max($0, $1) }
         }
         return changes.filter { change in
             guard let counted = counted(change), let count = repeated[counted], count > 0 else { return true }

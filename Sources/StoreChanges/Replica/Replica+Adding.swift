@@ -36,7 +36,8 @@ extension FoldSchema {
         guard changes.count > size else { return [changes] }
         let (constrained, hidden) = (tables.mapValues(\.constrainedColumns), tablesWithHiddenReferences)
         let places = Dictionary(grouping: changes) { change in
-            // Rows that a migration inserts are compared with those of other devices, but not with each other.
+            // What a migration inserts or counts is compared with what other devices did, but not with each other.
+            if isMigration, isCounted(RowReference(change.table, change.row)) { return Place.middle }
             if isMigration, case .insert = change.edit { return Place.middle }
             return hidden.contains(change.table) ? .middle : place(of: change, constrained)
         }

@@ -20,7 +20,7 @@ extension Replica {
         let connection = SQLConnection(store)
         try keepStoreSeen()
         // What the former store lacked says nothing about this one.
-        for table in ["pending", "pending_counts"] { try db.execute("DELETE FROM \(table)") }
+        for table in ["pending", "pending_counts", "refusals"] { try db.execute("DELETE FROM \(table)") }
         if side == .both {
             var rows = EqualRows(in: connection, state)
             try rows.match()

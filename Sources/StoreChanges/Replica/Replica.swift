@@ -138,6 +138,8 @@ package final class Replica {
 
     func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
         try keepStoreSeen()
+        // What the store refused may have changed.
+        if !sets.isEmpty { try ReplicaRefusals(state).removeAll() }
         var arrived: [SetReference: SyncChangeSet] = [:]
         for set in sets {
             try advanceClock(to: set.header.stamp)
@@ -185,10 +187,12 @@ package final class Replica {
 
     /// Chooses everything that the next write puts into the store, and its new token.
     ///
-    /// - Parameter store: The store, in a transaction; it isn't written.
+    /// - Parameters:
+    ///   - store: The store, in a transaction; it isn't written.
+    ///   - retriesRefused: Whether rows are among it that the store has refused.
     /// - Throws: `DatabaseError`.
-    package func prepare(_ store: Database) throws {
-        try ReplicaRefusals(state).removeAll()
+    package func prepare(_ store: Database, retriesRefused: Bool = true) throws {
+        if retriesRefused { try ReplicaRefusals(state).removeAll() }
         try StoreWriter(to: SQLConnection(store), state).assignNumbers()
         try ReplicaFact.preparedToken.write(StoreToken.random().bytes, db)
     }
@@ -226,7 +230,8 @@ package final class Replica {
     package func finish() throws {
         try PageMemory(state).forgetPending()
         try StoreWriter(to: db, state).finish()
-        try setStoreSeen(try log.integrated())
+        // Otherwise an edit that refers to a row which is still there would seem to know that it was deleted.
+        if try !ReplicaRefusals(state).keepDeletedRows { try setStoreSeen(try log.integrated()) }
         try ReplicaFact.token.write(try ReplicaFact.preparedToken.read(db), db)
         try ReplicaFact.preparedToken.write(nil, db)
         try ReplicaFact.tokenIsOld.write(nil, db)

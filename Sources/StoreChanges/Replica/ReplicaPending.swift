@@ -118,7 +118,9 @@ struct ReplicaPending {
         }
     }
 
-    func keepCount(_ row: RowReference) throws { try setBaseCount(row, try baseCount(row)) }
+    func keepCount(_ row: RowReference) throws {
+        try setBaseCount(row, try baseCount(row))
+    }
 
     /// Removes a row without a key that is in the store as often as it is in the state.
     func settleCount(_ row: RowReference) throws {
@@ -180,6 +182,11 @@ struct ReplicaPending {
             try table.check(image)
             return StoredRow(table, image)
         }
+    }
+
+    /// Whether a row is pending and isn't in the store.
+    func isAbsent(_ row: RowReference) throws -> Bool {
+        try db.first("SELECT 1 FROM pending WHERE tbl = ? AND name = ? AND image IS NULL", state.key(row)) != nil
     }
 
     /// Whether a row is pending and will be in the store.

@@ -9,12 +9,31 @@ struct ReplicaRefusals {
     init(_ state: ReplicaState) { self.state = state }
 
     /// Records rows that the store refuses.
+    ///
+    /// A new row gives its number back, which the app may use meanwhile.
     func insert(_ refused: RefusedRows) throws {
+        let (pending, numbers) = (ReplicaPending(state), ReplicaNumbers(state))
         for (row, reason) in refused.reasons {
+            let isNumbered = state.schema.hasIntegerKey(row.table) && state.schema.numberedTable(row.table) == row.table
+            if isNumbered, try pending.isAbsent(row), let number = try numbers.number(of: row) {
+                try numbers.release(number, in: row.table)
+            }
             try db.execute(
                 "INSERT OR REPLACE INTO refusals (tbl, name, reason) VALUES (?, ?, ?)",
                 try state.key(row) + [.text(reason)]
             )
+        }
+    }
+
+    /// Whether the store refuses to delete rows that it has, so that the app still shows them.
+    var keepDeletedRows: Bool {
+        get throws {
+            try db.first(
+                """
+                SELECT 1 FROM refusals r JOIN pending p ON p.tbl = r.tbl AND p.name = r.name
+                WHERE p.image IS NOT NULL AND NOT EXISTS (SELECT 1 FROM rows s WHERE s.tbl = r.tbl AND s.name = r.name)
+                """
+            ) != nil
         }
     }
 
@@ -39,7 +58,13 @@ struct ReplicaRefusals {
 
     /// How many rows of each table are refused, and why the first of them is.
     func summaries() throws -> [RefusalSummary] {
-        try db.all("SELECT tbl, count(*), min(reason) FROM refusals GROUP BY tbl").map {
+        try db.all(
+            """
+            SELECT tbl, count(*), min(reason) FROM refusals
+            WHERE (tbl, name) IN (SELECT tbl, name FROM pending UNION ALL SELECT tbl, name FROM pending_counts)
+            GROUP BY tbl
+            """
+        ).map {
             RefusalSummary(
                 table: state.tableName($0.integer(0)),
                 count: Int($0.integer(1) ?? 0),

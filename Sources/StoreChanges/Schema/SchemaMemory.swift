@@ -21,6 +21,7 @@ package final class SchemaMemory: Sendable {
     /// - Parameters:
     ///   - store: The store, in a transaction.
     ///   - rules: What the schema doesn't say.
+    /// - Returns: The schema.
     /// - Throws: `DatabaseError`.
     func schema(of store: Database, _ rules: SyncRules) throws -> StoreSchema {
         let statements = try SQLConnection(store).all("SELECT type, name, tbl_name, sql FROM sqlite_schema")

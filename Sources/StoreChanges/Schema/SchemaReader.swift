@@ -359,10 +359,10 @@ extension CheckConstraint {
     /// Whether it lists the numbers that a key may have, as `id = 1` or `id IN (1, 2)` does: they mean something then.
     fileprivate func fixes(_ column: String) -> Bool {
         let name = column.sqlName.quotedName
-        guard let index = expression.firstIndex(of: name) else { return false }
-        let rest = expression.filter { !["=", "\"is\"", "\"in\"", "(", ")", ",", "-"].contains($0) }
-        return [0, expression.count - 1].contains(index) && rest.allSatisfy { $0 == name || Int64($0) != nil }
-            && expression.contains { ["=", "\"is\"", "\"in\""].contains($0) }
+        let relations = ["=", "\"is\"", "\"in\"", "\"between\""]
+        let others = Set(relations + ["(", ")", ",", "-", "\"or\"", "\"and\""])
+        return expression.contains(name) && !Set(relations).isDisjoint(with: expression)
+            && expression.allSatisfy { $0 == name || others.contains($0) || Int64($0) != nil }
     }
 }
 

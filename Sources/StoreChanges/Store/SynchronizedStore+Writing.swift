@@ -33,7 +33,11 @@ extension SynchronizedStore {
     }
 
     /// Captures and writes in one transaction, for an app that writes all the time.
-    private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
+    private func writeWhileNoAppWrites(
+        _ outcome: inout Outcome,
+        _ allowsDeletions: Bool,
+        retriesRefused: Bool = true
+    ) throws {
         do {
             try store.write { db in
                 try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
@@ -41,14 +45,14 @@ extension SynchronizedStore {
                 outcome.captured += try replicaDatabase.write { _ in
                     try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
                 }
-                try replicaDatabase.write { _ in try replica.prepare(db) }
+                try replicaDatabase.write { _ in try replica.prepare(db, retriesRefused: retriesRefused) }
                 try observer.reached("captured")
                 outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
                 return .commit
             }
         } catch let error as RefusedRows {
-            // The next synchronization writes the others.
-            return try replicaDatabase.write { _ in try replica.refuse(error) }
+            try replicaDatabase.write { _ in try replica.refuse(error) }
+            return try writeWhileNoAppWrites(&outcome, allowsDeletions, retriesRefused: false)
         }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }

@@ -27,7 +27,7 @@ extension StoreWriter {
     }
 
     /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
-    func putRight(_ name: String) throws -> Bool {
+    func putRight(_ name: String, mayRollBack: Bool) throws -> Bool {
         let table = try table(name)
         let refused = try ReplicaRefusals(state).names(of: name)
         var wrong: [Target] = []
@@ -44,7 +44,7 @@ extension StoreWriter {
             )
             guard target.former?.image != target.present?.image, !refused.contains(row.reference.row) else { return }
             // A row that stays keeps its number, by which other tables may know it.
-            if try target.present == nil || !tries(target) { wrong.append(target) }
+            if try mayRollBack || target.present == nil || !tries(target) { wrong.append(target) }
             isChanged = true
         }
         for row in try state.names(of: name) where !present.contains(row) && !refused.contains(row) {

@@ -140,7 +140,9 @@ final class StoreWriter {
         try writeTogether(waiting)
         try collectRefusals(waitingCounts, row: { $0 }, write: writeCount)
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
-        for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
+        for table in try tablesToPutRight() where try putRight(table, mayRollBack: mayRollBack) {
+            changed.insert(table)
+        }
         try unsynchronized.followForeignKeys()
         try rebuildSearchIndexes(of: changed, among: counts.keys)
         return counts

@@ -36,7 +36,7 @@ struct UnsynchronizedRows {
             guard try store.first(parent, values) == nil else { continue }
             do {
                 try follow(reference, values)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            } catch let error as DatabaseError where [.SQLITE_CONSTRAINT, .SQLITE_ERROR].contains(error.resultCode) {
                 continue
             }
         }

@@ -31,8 +31,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var lastStore: LastStore?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
     var waitingSince: Date?
-    /// Since when each synchronization has missed edits of other devices; `nil` if the last one missed none.
-    var missingSince: Date?
+    /// What the last synchronization missed of other devices, clients and warnings, and since when each has been missing.
+    var missing: [String: Date]?
     /// When the time of this client's last synchronization was written to the remote.
     var recorded: Date?
     /// The newest head that was read of each other client, by client.
@@ -144,17 +144,19 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// How long edits wait for others to arrive before a baseline is tried that may contain them.
     private static let patience: TimeInterval = 24 * 60 * 60
 
-    /// Notes whether edits of other devices wait.
-    mutating func noteWaiting(_ isWaiting: Bool, at now: Date) {
-        waitingSince = isWaiting ? waitingSince ?? now : nil
-        missingSince = isWaiting ? missingSince ?? waitingSince : nil
+    /// Notes what a synchronization missed of other devices: clients whose edits wait for others, and warnings.
+    mutating func noteMissing(_ missing: [String], at now: Date) {
+        waitingSince = missing.isEmpty ? nil : waitingSince ?? now
+        self.missing = Dictionary(missing.map { ($0, self.missing?[$0] ?? now) }) { first, _ in first }
     }
 
     /// Whether edits have waited so long that a baseline may be the only file that still contains them.
     func hasWaitedLong(at now: Date) -> Bool { waitingSince.map { Self.isLong(since: $0, now) } ?? false }
 
-    /// Whether no edit is missing that may still arrive.
-    func hasWhatArrives(at now: Date) -> Bool { missingSince.map { Self.isLong(since: $0, now) } ?? true }
+    /// Whether the edits that are missing have been missing for so long that they won't arrive.
+    func missesOnlyLostEdits(at now: Date) -> Bool {
+        (missing ?? [:]).values.allSatisfy { Self.isLong(since: $0, now) }
+    }
 
     private static func isLong(since date: Date, _ now: Date) -> Bool { abs(now.timeIntervalSince(date)) > patience }
 

@@ -94,7 +94,7 @@ extension SynchronizationOperation {
             backend.documentRegistrationHooks
         )
         guard !removed.clients.isEmpty else { return [] }
-        guard memory.hasWhatArrives(at: state.now()) else {
+        guard memory.missesOnlyLostEdits(at: state.now()) else {
             return removed.clients.sorted().map {
                 """
                 Edits are missing on this device, so files are still kept for client \($0), which was removed. Run storesync \

@@ -287,15 +287,20 @@ extension SynchronizationOperation {
                 suffix = ".aside-\(time)-\(number)"
             }
             let url = LocalStore.url(besides: request.url, suffix)
-            var status: StoreStatus?
             for _ in 0..<Self.maximumCopies {
-                try? FileManager.default.removeItem(at: url)
                 let former = StoreStatus(ofStoreAt: store.path)
-                status = store.trustedStatus()
+                let status = store.trustedStatus()
                 _ = try StoreSnapshot.take(of: store, at: url)
-                if store.isUnchanged(since: former) { break }
+                if store.isUnchanged(since: former) { return (status, url.path) }
+                try FileManager.default.removeItem(at: url)
             }
-            return (status, url.path)
+            throw StoreSyncError(
+                .busy,
+                """
+                An app writes to \(request.url.lastPathComponent) all the time, and what it writes now would be lost. Close \
+                the app, then synchronize again.
+                """
+            )
         }
         keptStatus = status
         guard let aside else { return }

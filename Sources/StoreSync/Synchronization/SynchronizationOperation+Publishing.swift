@@ -91,16 +91,22 @@ extension SynchronizationOperation {
             )
         }
         var shortened = memory
-        _ = forget(in: &shortened)
-        guard shortened != memory else { return [] }
-        memory.baselines = try await baselines(since: origin).newest
+        guard !forget(in: &shortened).isEmpty else { return [] }
+        do {
+            memory.baselines = try await baselines(since: origin).newest
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            // Publishing matters more; the next head gives the files up.
+            return []
+        }
         return forget(in: &memory)
     }
 
     /// Names the files of a copy of this device in the next head, if the copy's sets count.
     ///
     /// Otherwise this device has other sets of these numbers, and publishes its own. A head with fewer sets than this device
-    /// has published may be an old one of its own that the storage shows again; its files may be gone.
+    /// has published, or with files that it gave up, may be an old one of its own that the storage shows again.
     func adoptFiles(
         of heads: [SyncHead],
         _ replica: SynchronizedReplica,
@@ -108,7 +114,10 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws {
         for head in heads where head.name.client.rawValue == memory.client {
-            guard let last = head.content.last, last.sequence >= memory.sequence ?? 0 else { continue }
+            guard let last = head.content.last, last.sequence >= memory.sequence ?? 0, head.removed >= memory.removed
+            else {
+                continue
+            }
             let counts = try await replica.using(context) { try $0.counts(last, of: head.content.client) }
             if counts { (memory.segments, memory.removed) = (head.segments, head.removed) }
         }

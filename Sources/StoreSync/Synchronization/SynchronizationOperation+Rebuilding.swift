@@ -24,8 +24,7 @@ extension SynchronizationOperation {
             try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
         }
         memory.readHeadsAgain()
-        let catalog = catalog(since: replica.origin)
-        let news = try await catalog.news(for: client, besides: known, memory)
+        let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
         if let other = news.rolledBack.first { throw rolledBack(other) }
         let available = known.mapValues(\.sequence).merging(
@@ -33,20 +32,16 @@ extension SynchronizationOperation {
             uniquingKeysWith: max
         )
         let removals = news.log.removals
-        var missing = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }.keys
-            .compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
-        // What a removed client had published may never come back.
-        if !missing.isEmpty, case let removed = try await catalog.removed(Set(missing)) {
-            missing.removeAll(where: removed.contains)
-        }
+        let missing = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }.keys
+            .map(\.rawValue).sorted()
         guard missing.isEmpty else {
             throw StoreSyncError(
                 .remoteUnavailable,
                 """
                 The replica can't be rebuilt yet, because the remote doesn't show all edits of \
-                \(missing.map(\.rawValue).joined(separator: ", ")) that this device has seen: they are still arriving, or \
-                were lost. Synchronize again later; if the error stays, synchronize on that client, or remove the client if \
-                its device is lost (storesync remove client). \
+                \(missing.joined(separator: ", ")) that this device has seen: they are still arriving, or were lost. \
+                Synchronize again later; if the error stays, synchronize on that client, or run storesync vacuum on a device \
+                that has these edits. \
                 \(news.warnings.joined(separator: " "))
                 """
             )

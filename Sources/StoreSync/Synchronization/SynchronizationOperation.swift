@@ -134,21 +134,19 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged: Merged
         do {
-            if side == .remote {
-                // First what takes long: what the app writes after the copy may be lost.
-                try await replica.using(context) { [news] in try $0.integrate(news.sets, news: news.log) }
-                try await setStoreAside(context)
-            }
-            merged = try await merge(news, into: replica, taking: side, context)
+            merged =
+                try await side == .remote
+                ? mergeInPlace(of: replica, news, context) : merge(news, into: replica, taking: side, context)
         } catch let error as StoreSyncError where error.code == .identityTwice {
             // Only a registered client synchronizes, so the next synchronization is the first of the new client.
             _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
             throw error
         }
-        memory.noteWaiting(merged.isWaiting || !news.warnings.isEmpty, at: state.now())
+        let missing = (merged.isWaiting ? merged.waiting.map(\.rawValue) : []) + news.warnings
+        memory.noteMissing(missing, at: state.now())
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
-        // Before this device publishes: what is kept for removed clients only may be too much for a head.
+        // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.
         var late = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
@@ -257,6 +255,25 @@ public actor SynchronizationOperation: Operation {
                     + (try Self.differences(from: news.heads, store))
             )
         }
+    }
+
+    /// Merges news into a store that is given up, and of which a copy is kept.
+    ///
+    /// The store is copied when the news are integrated, just before it's replaced: an app may write until then.
+    private func mergeInPlace(
+        of replica: SynchronizedReplica,
+        _ news: SyncCatalog.News,
+        _ context: OperationContext
+    ) async throws -> Merged {
+        let former = try await replica.using(context) { [news] store in
+            let former = try store.lastConflict()
+            try store.integrate(news.sets, news: news.log)
+            return former
+        }
+        try await setStoreAside(context)
+        var merged = try await merge(news, into: replica, taking: .remote, context)
+        merged.conflicts = try await replica.using(context) { try $0.conflictCount(after: former) }
+        return merged
     }
 
     private static func warning(of refusal: RefusalSummary) -> String {

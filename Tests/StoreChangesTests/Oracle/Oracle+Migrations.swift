@@ -15,15 +15,19 @@ extension Oracle.Integration {
     }
 
     // "A marked insert or delete of a row without a key counts once, if another client's migration to the same schema made it
-    // too and its author hadn't seen that one."
+    // too, and its author hadn't seen that one: in tables where that client both inserted and deleted such rows."
     func withoutRepeatedCounts() -> [Change] {
         guard set.header.isMigration else { return set.changes }
         var changes = set.changes
         let clients = Set(migrations.map(\.header.id.client))
         for change in Set(set.changes) where table(change.table).isCounted(change.row) {
             let others = clients.map { client in
-                migrations.filter { $0.header.id.client == client }.flatMap(\.changes).filter { isSame($0, change) }
-                    .count
+                let counted = migrations.filter { $0.header.id.client == client }.flatMap(\.changes).filter {
+                    $0.table == change.table && table($0.table).isCounted($0.row)
+                }
+                let deletes = counted.filter { if case .delete = $0.edit { true } else { false } }
+                return deletes.isEmpty || deletes.count == counted.count
+                    ? 0 : counted.filter { isSame($0, change) }.count
             }
             for _ in 0..<(others.max() ?? 0) {
                 guard let index = changes.firstIndex(where: { isSame($0, change) }) else { break }

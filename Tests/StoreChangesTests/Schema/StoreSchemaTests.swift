@@ -31,7 +31,11 @@ struct StoreSchemaTests {
             ("CREATE TABLE t (a NOT NULL); CREATE UNIQUE INDEX i ON t (a) WHERE a > 1", .none),
             ("CREATE TABLE t (a NOT NULL); CREATE UNIQUE INDEX i ON t (lower(a))", .none),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id = 1), a)", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK ((id IN (1, 2)) OR id = -3), a)", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (\"ID\" BETWEEN 1 AND 3), a)", .meaningful(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY, a, CHECK (id <> a))", .integer(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id > 0), a)", .integer(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (typeof(id) = 'integer'), a)", .integer(column: "id")),
         ]
     )
     func keys(sql: String, key: TableKey) throws {

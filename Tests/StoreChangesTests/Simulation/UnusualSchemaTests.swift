@@ -150,6 +150,20 @@ struct UnusualSchemaTests {
         #expect(try devices.laptop.conflicts().isEmpty && devices.phone.conflicts().isEmpty)
     }
 
+    @Test("Equal rows without a key that users inserted before an update of the app are all there")
+    func insertedBeforeMigration() throws {
+        let devices = try UnusualSchemaTests(
+            "CREATE TABLE visit (place TEXT); CREATE TABLE note (id INTEGER PRIMARY KEY)"
+        )
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            try device.edit("INSERT INTO visit VALUES ('market')")
+            try device.migrate("ALTER TABLE note ADD COLUMN title TEXT")
+        }
+        try devices.exchange()
+        #expect(try rows(devices.phone, "SELECT place FROM visit") == ["market", "market"])
+    }
+
     @Test("Rows without a key that become equal when a column goes are counted together")
     func droppedColumnWithoutKey() throws {
         let devices = try UnusualSchemaTests("CREATE TABLE visit (place TEXT, day TEXT)")
