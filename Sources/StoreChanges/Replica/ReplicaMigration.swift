@@ -81,8 +81,8 @@ struct ReplicaMigration {
                 )
             }
         }
-        try renameCounted(in: name, former)
         try rewriteFormerItems(name, former)
+        try renameCounted(in: name, former)
     }
 
     /// Gives rows without a key the names that they have by the new columns; rows that became equal are counted together.
@@ -115,7 +115,9 @@ struct ReplicaMigration {
         func rewrite(_ row: inout StoredRow?) throws {
             row = try row.map { StoredRow(table, try image($0.image, former, in: table), inserters: $0.inserters) }
         }
+        var counts = try FormerCounts(of: name, state) { renamed($0, former) ?? $0 }
         try log.undo.rewrite { items in
+            counts.rewrite(&items)
             for index in items.rows.indices where items.rows[index].key.table == name {
                 try rewrite(&items.rows[index].item)
             }
@@ -124,9 +126,6 @@ struct ReplicaMigration {
                 var row = Optional(tomb.row)
                 try rewrite(&row)
                 items.tombs[index].item = row.map { StoredTomb(row: $0, deleters: tomb.deleters) }
-            }
-            for index in items.counts.indices where items.counts[index].key.table == name {
-                items.counts[index].key = renamed(items.counts[index].key, former) ?? items.counts[index].key
             }
         }
     }
@@ -169,6 +168,42 @@ struct ReplicaMigration {
             for values in try db.all("SELECT name FROM tombs WHERE tbl = ?", [state.table(table)]) {
                 try state.indexTombAgain(RowReference(table, try RowName(decoding: values.bytes(0) ?? [])))
             }
+        }
+    }
+}
+
+/// How often rows without a key occurred before each set, while they get the names that they have by new columns.
+///
+/// Rows that become equal are counted together, also those that a set didn't change.
+private struct FormerCounts {
+    private let table: String
+    private let rename: (RowReference) -> RowReference
+    /// The counts by former names, before the sets that were read.
+    private var counts: [RowReference: Int] = [:]
+    /// The former names of rows that become equal.
+    private var names: [RowReference: Set<RowReference>] = [:]
+
+    init(of table: String, _ state: ReplicaState, _ rename: @escaping (RowReference) -> RowReference) throws {
+        (self.table, self.rename) = (table, rename)
+        for name in try state.countedNames(of: table) {
+            let row = RowReference(table, name)
+            set(row, try state.count(row))
+        }
+    }
+
+    private mutating func set(_ row: RowReference, _ count: Int?) {
+        counts[row] = count
+        names[rename(row), default: []].insert(row)
+    }
+
+    /// Renames what undoing a set puts back; the last set has to come first.
+    mutating func rewrite(_ items: inout FormerItems) {
+        let former = items.counts.filter { $0.key.table == table }
+        items.counts.removeAll { $0.key.table == table }
+        for (row, count) in former { set(row, count) }
+        for row in Set(former.map { rename($0.key) }).sorted() {
+            let count = (names[row] ?? []).reduce(0) { $0 + (counts[$1] ?? 0) }
+            items.counts.append((row, count == 0 ? nil : count))
         }
     }
 }

@@ -17,7 +17,7 @@ enum ReplicaSchema {
         for statement in statements { try db.execute(statement) }
     }
 
-    /// Lets the pending rows be the replaced ones, but for those that the store refuses.
+    /// Lets the pending rows be the replaced ones, but for what the store refuses.
     static func replacePending(_ db: SQLConnection) throws {
         guard try db.first("SELECT 1 FROM pending UNION ALL SELECT 1 FROM replaced") != nil else { return }
         guard let table = try db.first("SELECT sql FROM sqlite_schema WHERE name = 'pending'")?.text(0) else { return }

@@ -42,9 +42,9 @@ struct ReplicaUndo {
         }
     }
 
-    /// Changes the parts of what all sets replaced.
+    /// Changes the parts of what all sets replaced, those of the last set first.
     func rewrite(_ body: (inout FormerItems) throws -> Void) throws {
-        for id in try db.all("SELECT id FROM undo") {
+        for id in try db.all("SELECT id FROM undo ORDER BY id DESC") {
             guard let bytes = try db.first("SELECT items FROM undo WHERE id = ?", id)?.bytes(0) else { continue }
             var part = try FormerItems(decoding: bytes, state.schema)
             try body(&part)

@@ -123,7 +123,9 @@ struct SynchronizedStoreTests {
         return apps
     }
 
-    @Test("Rows that the store refuses wait, with those that refer to them; all others are written, and edits captured")
+    @Test(
+        "Rows that the store refuses wait, with the rows that refer to them; all others are written, and edits captured"
+    )
     func refusals() throws {
         let fixture = try Fixture()
         let (laptop, phone) = try storesWithPair(fixture)
