@@ -60,6 +60,8 @@ extension SynchronizedStore {
             try former?.adopt()
             _ = try former?.recordChanges(allowsDeletions: sources.allowsDeletions)
         } catch let error as StoreChangesError where error.code == .corrupt {
+            // Then it's the store that SQLite can't use, and the replica has what isn't published.
+            if error.cause is DatabaseError, former?.isReplicaWhole == true { throw error }
             guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }
             former = nil
         } catch let error as StoreChangesError
@@ -84,6 +86,12 @@ extension SynchronizedStore {
         } catch let error as CocoaError {
             throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
         }
+    }
+
+    /// Whether SQLite finds nothing wrong with the replica.
+    private var isReplicaWhole: Bool {
+        let problems = try? replicaDatabase.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
+        return problems == ["ok"]
     }
 
     /// Replaces a replica while no process uses it, if a condition holds then; returns whether it did.

@@ -105,6 +105,21 @@ struct SetJudgementTests {
         #expect(effective.hasSeen(base.header.id) && !effective.hasSeen(wins.header.id), "up to the common predecessor")
     }
 
+    @Test(
+        "A set whose author had followed another copy than the one in a published prefix doesn't count, if that is known"
+    )
+    func readerOfCopy() {
+        let base = TestLog.set("A", at: 1)
+        let (known, copy) = (TestLog.set("A", at: 2, after: base), TestLog.set("A", at: 3, after: base))
+        let third = TestLog.set("A", at: 4, after: copy)
+        let fourth = TestLog.set("A", at: 5, after: third)
+        let reader = TestLog.set("B", at: 6, seeing: fourth)
+        let knowledge = Self.knowledge(prefix: TestLog.prefix(known))
+        let void = Self.void([base, known, copy, third, fourth, reader], knowledge)
+        #expect(void == Set([copy, third, fourth, reader].map(\.reference)))
+        #expect(!Self.void([base, known, fourth, reader], knowledge).contains(reader.reference), "not known yet")
+    }
+
     @Test("Of two sets of one number the one in a published prefix counts, whatever its digest")
     func publishedCopy() {
         let base = TestLog.set("A", at: 1)

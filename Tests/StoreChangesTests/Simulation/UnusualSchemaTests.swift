@@ -128,6 +128,7 @@ struct UnusualSchemaTests {
         try devices.exchange()
         for device in [devices.laptop, devices.phone] {
             #expect(try rows(device, "SELECT count(*) FROM tag") == ["1"])
+            #expect(try device.refusals().isEmpty)
             #expect(try ["10|12", "15|20"].contains(rows(device, "SELECT low, high FROM range").joined()))
             #expect(try device.violations().isEmpty)
         }

@@ -161,6 +161,31 @@ struct SynchronizedStoreTests {
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
     }
 
+    @Test("An edit that refers to a row whose deletion waits brings the row back")
+    func waitingDeletion() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = try storesWithPair(fixture)
+        try laptop.write {
+            try $0.execute(sql: "DELETE FROM remark; DELETE FROM pair; INSERT INTO pair VALUES (1, NULL, 3)")
+        }
+        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        let first = try fixture.open("phone").synchronize(with: sets)
+        #expect(first.refusals.isEmpty)
+        _ = try fixture.open("laptop").synchronize(with: first.captured)
+        try laptop.write {
+            try $0.execute(sql: "UPDATE pair SET first = 1, second = 2; DELETE FROM person WHERE name = 'Cem'")
+        }
+        let second = try fixture.open("laptop").synchronize(with: []).captured
+        let waiting = try fixture.open("phone").synchronize(with: second)
+        #expect(waiting.refusals.map(\.table) == ["pair", "person"])
+        try phone.write { try $0.execute(sql: "INSERT INTO pair (second) SELECT id FROM person WHERE name = 'Cem'") }
+        let third = try fixture.open("phone").synchronize(with: []).captured
+        _ = try fixture.open("laptop").synchronize(with: third)
+        let pairs = "SELECT name FROM pair JOIN person ON person.id = pair.second ORDER BY name"
+        #expect(try laptop.read { try String.fetchAll($0, sql: pairs) } == ["Bob", "Cem"])
+        #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
+    }
+
     @Test("A row that was refused isn't taken for deleted if the process dies after the others were written")
     func deathAfterRefusal() throws {
         struct Died: Error {}
