@@ -174,7 +174,7 @@ struct ReplicaMigration {
 
 /// How often rows without a key occurred before each set, while they get the names that they have by new columns.
 ///
-/// Rows that become equal are counted together, also those that a set didn't change.
+/// Rows that become equal are counted together, also the ones that a set didn't change.
 private struct FormerCounts {
     private let table: String
     private let rename: (RowReference) -> RowReference
