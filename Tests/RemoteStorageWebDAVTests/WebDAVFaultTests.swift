@@ -125,15 +125,16 @@ extension WebDAVTests {
             var configuration = try share.configuration(port: proxy.port)
             configuration.retries = .none
             configuration.timeouts.write = .milliseconds(100)
+            // A client without processor time may take the whole body before it learns that nothing is accepted. Then it's the
+            // answer that doesn't come, and the connection is closed with what is unsent.
+            configuration.timeouts.read = .seconds(5)
             let backend = WebDAVBackend(configuration)
             let error = await #expect(throws: RemoteError.self) {
                 try await backend.write([UInt8](repeating: 7, count: 32 << 20), to: RemotePath("file"), when: .always)
             }
             #expect(error?.code == .unavailable)
-            #expect(
-                error?.cause.map { "\($0)" }?.contains("writeTimeout") == true,
-                "\(String(describing: error?.cause))"
-            )
+            let cause = error?.cause.map { "\($0)" } ?? "none"
+            #expect(["writeTimeout", "readTimeout", "closed channel"].contains { cause.contains($0) }, "\(cause)")
         }
 
         @Test("a content can be read after its backend was released")
