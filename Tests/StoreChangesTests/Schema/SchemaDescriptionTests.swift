@@ -35,6 +35,37 @@ struct SchemaDescriptionTests {
         #expect(try created.digest != Self.describe(Self.notes).digest)
     }
 
+    @Test(
+        "A constraint over the same columns is another one if its expression is, and not if it's only spelled otherwise"
+    )
+    func checks() throws {
+        func describe(_ check: String) throws -> SchemaDescription {
+            try Self.describe("CREATE TABLE task (id INTEGER PRIMARY KEY, state TEXT, CHECK (\(check)))")
+        }
+        let open = try describe("state IN ('open', 'done')")
+        #expect(try open == describe(#""State"  in ( 'open','done' ) /* states */"#))
+        let more = try describe("state IN ('open', 'done', 'late')")
+        #expect(open != more && !open.isCompatible(with: more))
+    }
+
+    @Test("Expressions may be longer than names; a column whose default isn't constant isn't optional")
+    func expressions() throws {
+        let text = String(repeating: "x", count: 10_000)
+        let long = try Self.describe(
+            """
+            CREATE TABLE page (id INTEGER PRIMARY KEY, css TEXT DEFAULT '\(text)', CHECK (css <> '\(text)'));
+            CREATE UNIQUE INDEX styles ON page (css) WHERE css <> '\(text)'
+            """
+        )
+        #expect(try SchemaDescription(decoding: long.encoded) == long)
+        let former = try Self.describe(Self.notes)
+        func isOptional(_ column: String) throws -> Bool {
+            let notes = Self.notes.replacing(");", with: ", extra TEXT NOT NULL DEFAULT \(column));")
+            return try Self.describe(notes).isCompatible(with: former)
+        }
+        #expect(try isOptional("''") && !isOptional("CURRENT_TIMESTAMP"))
+    }
+
     @Test("A description is read as it was written, and in no other form")
     func coding() throws {
         let description = try Self.describe(FoldScenarios.tags + FoldScenarios.notes + FoldScenarios.labels)
