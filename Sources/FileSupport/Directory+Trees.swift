@@ -65,7 +65,7 @@ extension Directory {
         _ newName: UnsafePointer<CChar>
     ) throws(Errno) -> Bool {
         let (here, there) = (try status(), try other.status())
-        guard here.inode == there.inode, here.deviceID == there.deviceID,
+        guard here.isOfSameFile(as: there),
             try status(name)?.inode == other.status(newName)?.inode
         else { return false }
         // Two names of one file, as hard links are, are two entries.

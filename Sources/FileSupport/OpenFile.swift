@@ -6,18 +6,9 @@ import Darwin
 import Glibc
 #endif
 
-/// What tells a file from others while it exists, whatever its path.
-package struct FileIdentity: Equatable, Sendable {
-    private let inode: Inode
-    private let device: DeviceID
-
-    init(_ status: Stat) { (inode, device) = (status.inode, status.deviceID) }
-
-    /// The identity of the file at a path; `nil` if there is none.
-    package init?(_ path: String) {
-        guard let status = try? Stat(path) else { return nil }
-        self.init(status)
-    }
+extension Stat {
+    /// Whether both are the status of one file, whatever its paths.
+    package func isOfSameFile(as other: Stat) -> Bool { inode == other.inode && deviceID == other.deviceID }
 }
 
 /// A file descriptor that is closed when its last reference is released.
@@ -59,8 +50,8 @@ package final class OpenFile: Sendable {
 
     /// Whether a path leads to this file.
     package func isAt(_ path: String) -> Bool {
-        guard let own = try? status(), let other = FileIdentity(path) else { return false }
-        return FileIdentity(own) == other
+        guard let own = try? status(), let other = try? Stat(path) else { return false }
+        return own.isOfSameFile(as: other)
     }
 
     /// Reads bytes from an offset; fewer than `count` only at the end of the file.

@@ -109,8 +109,7 @@ final class TemporaryDirectory: Sendable {
     }
 
     private static func isStillNamed(_ lock: OpenFile, _ name: Name, in parent: Directory) throws(Errno) -> Bool {
-        let (held, named) = (try lock.status(), try parent.status(name.lock))
-        return held.deviceID == named?.deviceID && held.inode == named?.inode
+        try parent.status(name.lock)?.isOfSameFile(as: lock.status()) ?? false
     }
 
     /// The names of a directory and its lock.

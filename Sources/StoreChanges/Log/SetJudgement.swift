@@ -20,7 +20,7 @@ package struct SetJudgement {
     let knowledge: LogKnowledge
     let entries: [SetReference: LogEntry]
     /// For the last set that a prefix has of a client, the client's later sets that don't follow it.
-    private let strangers: [SetReference: Set<SetReference>]
+    private let unrelated: [SetReference: Set<SetReference>]
     /// The unknown sets that heads list as void.
     private let listed: [SetReference: UInt64]
     /// The known sets that are void.
@@ -35,32 +35,32 @@ package struct SetJudgement {
         self.knowledge = knowledge
         self.entries = Dictionary(entries.map { ($0.reference, $0) }) { first, _ in first }
         let prefixes = [knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes
-        strangers = Self.strangers(to: prefixes.flatMap(\.vector).map { SetReference($0.key, $0.value) }, entries)
+        unrelated = Self.unrelatedSets(to: prefixes.flatMap(\.vector).map { SetReference($0.key, $0.value) }, entries)
         let voids = knowledge.heads.values.flatMap(\.voids)
         listed = Dictionary(voids.map { ($0.set, $0.lastSequence) }, uniquingKeysWith: min)
         judge(entries)
     }
 
     /// Finds the sets that don't follow others, although they are their client's and have greater numbers.
-    private static func strangers(
+    private static func unrelatedSets(
         to sets: [SetReference],
         _ entries: [LogEntry]
     ) -> [SetReference: Set<SetReference>] {
         let entriesOfClients = Dictionary(grouping: entries, by: \.header.id.client).mapValues {
             $0.sorted { $0.header.id.sequence < $1.header.id.sequence }
         }
-        var strangers: [SetReference: Set<SetReference>] = [:]
+        var unrelated: [SetReference: Set<SetReference>] = [:]
         for set in Set(sets) {
             var found: Set<SetReference> = []
             for entry in entriesOfClients[set.id.client] ?? [] where entry.header.id.sequence > set.id.sequence {
                 guard let predecessor = entry.predecessor else { continue }
-                let isStranger =
+                let isUnrelated =
                     predecessor.id.sequence > set.id.sequence ? found.contains(predecessor) : predecessor != set
-                if isStranger { found.insert(entry.reference) }
+                if isUnrelated { found.insert(entry.reference) }
             }
-            strangers[set] = found
+            unrelated[set] = found
         }
-        return strangers
+        return unrelated
     }
 
     private mutating func judge(_ entries: [LogEntry]) {
@@ -122,7 +122,7 @@ package struct SetJudgement {
     /// Whether a set is, or follows, a client's set; also if that can't be told yet because sets are missing.
     private func descends(_ reference: SetReference, from last: SeenSet) -> Bool {
         let set = SetReference(reference.id.client, last)
-        return reference.id.sequence > last.sequence ? strangers[set]?.contains(reference) != true : reference == set
+        return reference.id.sequence > last.sequence ? unrelated[set]?.contains(reference) != true : reference == set
     }
 
     // MARK: Copies

@@ -118,9 +118,7 @@ struct ReplicaPending {
         }
     }
 
-    func keepCount(_ row: RowReference) throws {
-        try setBaseCount(row, try baseCount(row))
-    }
+    func keepCount(_ row: RowReference) throws { try setBaseCount(row, try baseCount(row)) }
 
     /// Removes a row without a key that is in the store as often as it is in the state.
     func settleCount(_ row: RowReference) throws {

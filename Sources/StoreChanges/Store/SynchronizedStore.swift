@@ -93,7 +93,7 @@ package final class SynchronizedStore {
     let replica: Replica
     private let lock: OpenFile
     /// The replica's file: a rebuilt replica is another one at its path.
-    private let replicaFile: FileIdentity?
+    private let replicaFile: Stat?
     let observer: StepObserver
     let rules: SyncRules
     let largestReread: Int64
@@ -156,7 +156,7 @@ package final class SynchronizedStore {
                 )
                 return try Replica(db, schema, identity)
             }
-            replicaFile = FileIdentity(replicaURL.path)
+            replicaFile = try? Stat(replicaURL.path)
         } catch let error as DatabaseError
             where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
         {
@@ -282,7 +282,8 @@ package final class SynchronizedStore {
         do {
             _ = try lock.lock(waits: true)
             defer { lock.unlock() }
-            guard replicaFile == FileIdentity(replicaDatabase.path) else {
+            guard let replicaFile, let present = try? Stat(replicaDatabase.path), present.isOfSameFile(as: replicaFile)
+            else {
                 throw StoreChangesError(
                     .busy,
                     "This device's record of \(url.lastPathComponent) was built again or removed meanwhile. Try again."

@@ -4,26 +4,18 @@ import StoreChanges
 import Synchronization
 import Testing
 
-/// Schemas that SQLite accepts and few apps have: their rows arrive, and none is lost.
-@Suite("Unusual schemas", .timeLimit(.minutes(60)))
-struct UnusualSchemaTests {
-    private let laptop: SimulatedDevice
-    private let phone: SimulatedDevice
+/// Two devices whose apps have the same schema.
+private struct DevicePair {
+    let laptop: SimulatedDevice
+    let phone: SimulatedDevice
 
-    private init(_ sql: String) throws {
+    init(_ sql: String) throws {
         laptop = try SimulatedDevice("laptop", schemaSQL: sql)
         phone = try SimulatedDevice("phone", schemaSQL: sql)
     }
 
-    init() throws { try self.init("CREATE TABLE unused (id INTEGER PRIMARY KEY)") }
-
-    /// The rows of a query on a device, without the quotes of text.
-    private func rows(_ device: SimulatedDevice, _ sql: String) throws -> [String] {
-        try device.rows(sql).map { $0.replacing("\"", with: "") }
-    }
-
     /// Lets both devices capture, integrate and write until they have nothing for each other.
-    private func exchange() throws {
+    func exchange() throws {
         for _ in 0..<3 {
             let captured = try [laptop, phone].map { device in
                 let former = device.sets.count
@@ -37,13 +29,22 @@ struct UnusualSchemaTests {
         #expect(try laptop.capture() == nil && phone.capture() == nil, "no write is taken for an edit")
         #expect(try laptop.content() == phone.content())
     }
+}
+
+/// Schemas that SQLite accepts and few apps have: their rows arrive, and none is lost.
+@Suite("Unusual schemas", .timeLimit(.minutes(60)))
+struct UnusualSchemaTests {
+    /// The rows of a query on a device, without the quotes of text.
+    private static func rows(_ device: SimulatedDevice, _ sql: String) throws -> [String] {
+        try device.rows(sql).map { $0.replacing("\"", with: "") }
+    }
 
     @Test(
         "References to integer keys are followed in columns of text and of floating-point numbers",
         arguments: [("TEXT", "'7'"), ("VARCHAR(8)", "'7'"), ("REAL", "7.0"), ("INT", "7")]
     )
     func convertedReferences(type: String, value: String) throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             """
             CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
             CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, folder \(type) REFERENCES folder (id) ON DELETE CASCADE);
@@ -61,20 +62,20 @@ struct UnusualSchemaTests {
         let query = "SELECT title, name, typeof(folder) FROM note JOIN folder ON folder.id = note.folder"
         let stored = ["TEXT": "text", "VARCHAR(8)": "text", "REAL": "real", "INT": "integer"][type] ?? ""
         for device in [devices.laptop, devices.phone] {
-            #expect(try rows(device, query) == ["milk|food|\(stored)"])
-            #expect(try rows(device, "SELECT name FROM visit JOIN folder ON folder.id = visit.folder") == ["food"])
+            #expect(try Self.rows(device, query) == ["milk|food|\(stored)"])
+            #expect(try Self.rows(device, "SELECT name FROM visit JOIN folder ON folder.id = visit.folder") == ["food"])
             if type != "REAL" { #expect(try device.violations().isEmpty) }
         }
         guard type != "REAL" else { return }
         try devices.phone.edit("DELETE FROM visit; DELETE FROM folder WHERE name = 'food'")
         try devices.exchange()
-        for table in ["note", "visit"] { #expect(try rows(devices.laptop, "SELECT * FROM \(table)").isEmpty) }
+        for table in ["note", "visit"] { #expect(try Self.rows(devices.laptop, "SELECT * FROM \(table)").isEmpty) }
         #expect(try devices.laptop.conflicts().isEmpty)
     }
 
     @Test("A value that isn't stored as the number it refers to stays as it is")
     func unconvertedReferences() throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             """
             CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
             CREATE TABLE note (id INTEGER PRIMARY KEY, folder REFERENCES folder (id));
@@ -89,9 +90,10 @@ struct UnusualSchemaTests {
         try devices.exchange()
         for device in [devices.laptop, devices.phone] {
             #expect(
-                try rows(device, "SELECT folder, typeof(folder) FROM note UNION ALL SELECT folder, '' FROM tag") == [
-                    "7|text", "07|",
-                ]
+                try Self.rows(device, "SELECT folder, typeof(folder) FROM note UNION ALL SELECT folder, '' FROM tag")
+                    == [
+                        "7|text", "07|",
+                    ]
             )
         }
     }
@@ -101,19 +103,19 @@ struct UnusualSchemaTests {
         arguments: [#""""#, #""open""#, "pending", "[x]", "(random())"]
     )
     func defaults(expression: String) throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, state TEXT DEFAULT \(expression))"
         )
         try devices.laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk'), (2, 'bread')")
         try devices.exchange()
         try devices.laptop.edit("DELETE FROM note WHERE id = 2; INSERT INTO note (title) VALUES ('tea')")
         try devices.exchange()
-        #expect(try rows(devices.phone, "SELECT title FROM note ORDER BY id") == ["milk", "tea"])
+        #expect(try Self.rows(devices.phone, "SELECT title FROM note ORDER BY id") == ["milk", "tea"])
     }
 
     @Test("Unique values and constraints of generated columns hold after a merge")
     func generatedColumns() throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             """
             CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT, folded TEXT AS (lower(name)) UNIQUE);
             CREATE TABLE range (
@@ -127,16 +129,16 @@ struct UnusualSchemaTests {
         try devices.phone.edit("INSERT INTO tag (name) VALUES ('work'); UPDATE range SET high = 12")
         try devices.exchange()
         for device in [devices.laptop, devices.phone] {
-            #expect(try rows(device, "SELECT count(*) FROM tag") == ["1"])
+            #expect(try Self.rows(device, "SELECT count(*) FROM tag") == ["1"])
             #expect(try device.refusals().isEmpty)
-            #expect(try ["10|12", "15|20"].contains(rows(device, "SELECT low, high FROM range").joined()))
+            #expect(try ["10|12", "15|20"].contains(Self.rows(device, "SELECT low, high FROM range").joined()))
             #expect(try device.violations().isEmpty)
         }
     }
 
     @Test("A row without a key that an update of the app changes on each device is there once")
     func migrationWithoutKey() throws {
-        let devices = try UnusualSchemaTests("CREATE TABLE visit (place TEXT)")
+        let devices = try DevicePair("CREATE TABLE visit (place TEXT)")
         try devices.laptop.edit("INSERT INTO visit VALUES ('market'), ('market'), ('school')")
         try devices.exchange()
         try devices.phone.edit("INSERT INTO visit VALUES ('lake')")
@@ -145,7 +147,7 @@ struct UnusualSchemaTests {
         }
         try devices.exchange()
         for device in [devices.laptop, devices.phone] {
-            let rows = try rows(device, "SELECT place, day FROM visit ORDER BY place")
+            let rows = try Self.rows(device, "SELECT place, day FROM visit ORDER BY place")
             #expect(rows == ["lake|Monday", "market|Monday", "market|Monday", "school|Monday"])
         }
         #expect(try devices.laptop.conflicts().isEmpty && devices.phone.conflicts().isEmpty)
@@ -153,7 +155,7 @@ struct UnusualSchemaTests {
 
     @Test("Equal rows without a key that users inserted before an update of the app are all there")
     func insertedBeforeMigration() throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             "CREATE TABLE visit (place TEXT); CREATE TABLE note (id INTEGER PRIMARY KEY)"
         )
         try devices.exchange()
@@ -162,24 +164,26 @@ struct UnusualSchemaTests {
             try device.migrate("ALTER TABLE note ADD COLUMN title TEXT")
         }
         try devices.exchange()
-        #expect(try rows(devices.phone, "SELECT place FROM visit") == ["market", "market"])
+        #expect(try Self.rows(devices.phone, "SELECT place FROM visit") == ["market", "market"])
     }
 
     @Test("Rows without a key that become equal when a column goes are counted together")
     func droppedColumnWithoutKey() throws {
-        let devices = try UnusualSchemaTests("CREATE TABLE visit (place TEXT, day TEXT)")
+        let devices = try DevicePair("CREATE TABLE visit (place TEXT, day TEXT)")
         try devices.laptop.edit("INSERT INTO visit VALUES ('market', 'Monday'), ('market', 'Friday')")
         try devices.exchange()
         for device in [devices.laptop, devices.phone] { try device.migrate("ALTER TABLE visit DROP COLUMN day") }
         try devices.exchange()
         try devices.laptop.edit("DELETE FROM visit WHERE rowid = (SELECT min(rowid) FROM visit)")
         try devices.exchange()
-        for device in [devices.laptop, devices.phone] { #expect(try rows(device, "SELECT * FROM visit") == ["market"]) }
+        for device in [devices.laptop, devices.phone] {
+            #expect(try Self.rows(device, "SELECT * FROM visit") == ["market"])
+        }
     }
 
     @Test("Rows without a key that became equal are counted right after a set that sorts before the last ones arrives")
     func droppedColumnAndLateSet() throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             "CREATE TABLE visit (place TEXT, day TEXT); CREATE TABLE note (title TEXT)"
         )
         try devices.laptop.edit("INSERT INTO visit VALUES ('market', 'Monday'), ('market', 'Friday')")
@@ -196,13 +200,15 @@ struct UnusualSchemaTests {
         try devices.laptop.capture(at: 3_000)
         try devices.laptop.integrate([late])
         try devices.laptop.write()
-        #expect(try rows(devices.laptop, "SELECT place FROM visit ORDER BY place") == ["lake", "market", "market"])
-        #expect(try rows(devices.laptop, "SELECT title FROM note") == ["late"])
+        #expect(
+            try Self.rows(devices.laptop, "SELECT place FROM visit ORDER BY place") == ["lake", "market", "market"]
+        )
+        #expect(try Self.rows(devices.laptop, "SELECT title FROM note") == ["late"])
     }
 
     @Test("A natural key of other columns is another key, and what older apps write under the former one is logged")
     func otherNaturalKey() throws {
-        let devices = try UnusualSchemaTests("CREATE TABLE tag (name TEXT PRIMARY KEY, color TEXT)")
+        let devices = try DevicePair("CREATE TABLE tag (name TEXT PRIMARY KEY, color TEXT)")
         try devices.laptop.edit("INSERT INTO tag VALUES ('home', 'red')")
         try devices.exchange()
         try devices.phone.migrate(
@@ -215,7 +221,7 @@ struct UnusualSchemaTests {
         let set = try #require(try devices.laptop.capture())
         try devices.phone.integrate([set])
         try devices.phone.write()
-        #expect(try rows(devices.phone, "SELECT uuid FROM tag") == ["id of home"])
+        #expect(try Self.rows(devices.phone, "SELECT uuid FROM tag") == ["id of home"])
         #expect(try devices.phone.conflicts().map(\.rule) == [.schemaChanged])
         #expect(try devices.phone.capture()?.changes.count == 1, "the row under its new key")
         #expect(try devices.phone.refusals().isEmpty)
@@ -223,7 +229,7 @@ struct UnusualSchemaTests {
 
     @Test("A NULL of an older app becomes the default where the newer one refuses it")
     func stricterSchema() throws {
-        let devices = try UnusualSchemaTests("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk')")
         try devices.exchange()
         let migration = """
@@ -235,7 +241,7 @@ struct UnusualSchemaTests {
         let set = try #require(try devices.laptop.capture())
         try devices.phone.integrate([set])
         try devices.phone.write()
-        #expect(try rows(devices.phone, "SELECT title FROM note") == ["untitled", "untitled"])
+        #expect(try Self.rows(devices.phone, "SELECT title FROM note") == ["untitled", "untitled"])
         try devices.laptop.migrate(migration)
         try devices.exchange()
         #expect(try devices.laptop.refusals().isEmpty && devices.phone.refusals().isEmpty)
@@ -243,7 +249,7 @@ struct UnusualSchemaTests {
 
     @Test("A table whose name or columns have two Unicode forms of the same characters doesn't synchronize")
     func unicodeForms() throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             """
             CREATE TABLE café (id INTEGER PRIMARY KEY);
             CREATE TABLE cafe\u{301} (id INTEGER PRIMARY KEY);
@@ -254,7 +260,7 @@ struct UnusualSchemaTests {
         #expect(devices.laptop.schema.tables.map(\.name) == ["note"])
         try devices.laptop.edit("INSERT INTO note VALUES (1)")
         try devices.exchange()
-        #expect(try rows(devices.phone, "SELECT id FROM note") == ["1"])
+        #expect(try Self.rows(devices.phone, "SELECT id FROM note") == ["1"])
     }
 
     @Test("The tables of a virtual table whose module isn't known here don't synchronize")
@@ -292,7 +298,7 @@ struct UnusualSchemaTests {
     }
 
     private static func bringBackLongChain() throws {
-        let devices = try UnusualSchemaTests(
+        let devices = try DevicePair(
             "CREATE TABLE item (id INTEGER PRIMARY KEY, previous INTEGER REFERENCES item (id))"
         )
         let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers LIMIT 1499)"
@@ -303,7 +309,7 @@ struct UnusualSchemaTests {
         try devices.phone.edit("DELETE FROM item", observingForeignKeys: false)
         try devices.laptop.edit("INSERT INTO item VALUES (1501, 1500)")
         try devices.exchange()
-        #expect(try devices.rows(devices.phone, "SELECT count(*) FROM item") == ["1501"])
+        #expect(try Self.rows(devices.phone, "SELECT count(*) FROM item") == ["1501"])
         #expect(try devices.phone.violations().isEmpty)
     }
 }
