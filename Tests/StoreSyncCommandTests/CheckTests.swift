@@ -62,6 +62,10 @@ extension CommandTests {
             #expect(refused.status == 64)
             #expect(try refused.errorCode() == "usage")
             #expect(try refused.errorMessage().contains("excludedTables"))
+            try Data(#"{"excludedTables": ["lines"]}"#.utf8).write(to: rules)
+            let unknown = try await fixture.run(["check", url.path, "--json", "--rules", rules.path])
+            try expectFailure(unknown, 64, "invalidRules")
+            #expect(try unknown.errorMessage().contains("a table “lines”"))
         }
 
         @Test("A store is reported as the article on schemas says, without rules and with its rules")

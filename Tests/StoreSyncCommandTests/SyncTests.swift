@@ -255,6 +255,8 @@ extension CommandTests {
             let file = fixture.folder.appending(path: "rules.json")
             try Data(#"{"excludeTables": ["cache"]}"#.utf8).write(to: file)
             try expectFailure(try await sync(laptop, "--rules", file.path), 64, "usage")
+            try Data(#"{"excludedTables": ["cash"]}"#.utf8).write(to: file)
+            try expectFailure(try await sync(laptop, "--rules", file.path), 64, "invalidRules")
             try Data(#"{"excludedTables": ["cache"]}"#.utf8).write(to: file)
             #expect(try await sync(laptop, "--rules", file.path).status == 0)
             #expect(try await sync(desktop).status == 0)

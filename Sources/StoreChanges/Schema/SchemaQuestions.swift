@@ -11,7 +11,7 @@ struct SchemaQuestions {
     }
 
     /// The questions that the schema alone raises.
-    var all: [String] { key + references + undeclaredReferences + positions }
+    var all: [String] { key + references + undeclaredReferences + positions + orderedNumbers }
 
     private var key: [String] {
         switch table.key {
@@ -73,6 +73,34 @@ struct SchemaQuestions {
             the end. If such rows are the same thing, say "identity" in the rules ("uniques").
             """
         }
+    }
+
+    /// Constraints that compare numbers by their order, which differs between devices.
+    private var orderedNumbers: [String] {
+        let numbers = Set(numberColumns.map(\.sqlName.quotedName))
+        return table.checks.compactMap { check in
+            // Two symbols are a token each: `<=`, but also `<>`.
+            let tokens = check.expression.filter { $0 != "=" }
+            let compares = tokens.indices.dropFirst().dropLast().contains { index in
+                ["<", ">"].contains(tokens[index]) && numbers.contains(tokens[index - 1])
+                    && numbers.contains(tokens[index + 1])
+            }
+            guard compares else { return nil }
+            return """
+                A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
+                differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
+                """
+        }
+    }
+
+    /// The columns with numbers that every device assigns by itself.
+    private var numberColumns: [String] {
+        var columns = table.references.filter { reference in
+            guard case .integer(let key) = schema.table(reference.parent)?.key else { return false }
+            return reference.parentColumns.allSatisfy { $0.isSameName(as: key) }
+        }.flatMap(\.columns)
+        if case .integer(let key) = table.key { columns.append(key) }
+        return columns
     }
 
     /// The questions that the table's rows raise.

@@ -16,11 +16,12 @@ extension StoreSchema {
     /// - Parameters:
     ///   - url: The SQLite database; other programs may have it open.
     ///   - rules: What the schema doesn't say.
-    /// - Throws: ``StoreChangesError``.
+    /// - Throws: ``StoreChangesError``, with `invalidRules` if the rules name what the store doesn't have.
     public init(storeAt url: URL, rules: SyncRules = .none) throws {
         try Self.requireStore(at: url)
         do {
             self = try UntouchedStore(url).read { db in
+                try rules.validate(db)
                 var schema = try StoreSchema(db, rules: rules)
                 try schema.askAboutRows(in: db)
                 return schema

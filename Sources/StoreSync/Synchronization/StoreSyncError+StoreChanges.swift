@@ -11,6 +11,7 @@ extension StoreSyncError {
             case .cannotWrite: .cannotWrite
             case .conflictNotFound: .conflictNotFound
             case .identityTwice: .identityTwice
+            case .invalidRules: .invalidRules
             case .massDeletion: .massDeletion
             case .newerSchema: .newerSchema
             case .setsMissing: .remoteUnavailable

@@ -97,6 +97,11 @@ extension SynchronizationOperation {
             }
             // Every device begins with it: what isn't a database would leave a document that no device can synchronize.
             try StoreSnapshot.checkDatabase(store)
+            do {
+                try request.rules?.validate(forStoreAt: request.url)
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
         }
         let upload = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: request.url),

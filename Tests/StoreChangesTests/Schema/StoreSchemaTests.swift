@@ -54,6 +54,50 @@ struct StoreSchemaTests {
         #expect(schema.reports.first?.reason == "The document's rules exclude it.")
     }
 
+    @Test(
+        "Rules may name what the store has, in any case of letters; any other name is refused, and the error has it",
+        arguments: [
+            (#"{"excludedTables": ["SONG", "names"], "meaningfulKeys": ["album"]}"#, nil),
+            (#"{"references": [{"table": "song", "columns": ["album"], "parent": "album"}]}"#, nil),
+            (#"{"uniques": [{"table": "song", "columns": ["Track", "album"], "kind": "identity"}]}"#, nil),
+            (#"{"excludedTables": ["songs"]}"#, "a table “songs”"),
+            (#"{"meaningfulKeys": ["year"]}"#, "a table “year”"),
+            (#"{"references": [{"table": "play", "columns": ["song"], "parent": "song"}]}"#, "a table “play”"),
+            (#"{"references": [{"table": "song", "columns": ["alb"], "parent": "album"}]}"#, "a column “alb” of song"),
+            (#"{"references": [{"table": "song", "columns": ["album"], "parent": "disk"}]}"#, "a table “disk”"),
+            (
+                #"{"references": [{"table": "song", "columns": ["album"], "parent": "album", "parentColumns": ["no"]}]}"#,
+                "a column “no” of album"
+            ),
+            (#"{"uniques": [{"table": "song", "columns": ["alb"], "kind": "identity"}]}"#, "a column “alb” of song"),
+            (
+                #"{"uniques": [{"table": "song", "columns": ["track"], "kind": "identity"}]}"#,
+                "a unique index of track of song"
+            ),
+            (
+                #"{"uniques": [{"table": "song", "columns": ["title"], "kind": "identity"}]}"#,
+                "a unique index of title of song"
+            ),
+        ]
+    )
+    func unknownNames(json: String, problem: String?) throws {
+        let rules = try SyncRules(decoding: json.utf8)
+        try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE album (id INTEGER PRIMARY KEY);
+                    CREATE TABLE song (id INTEGER PRIMARY KEY, album INT, track INT, title TEXT, UNIQUE (album, track));
+                    CREATE INDEX titles ON song (title);
+                    CREATE VIEW names AS SELECT title FROM song;
+                    """
+            )
+            guard let problem else { return try rules.validate(db) }
+            let error = #expect(throws: StoreChangesError.self) { try rules.validate(db) }
+            #expect(error?.code == .invalidRules)
+            #expect(error?.message.contains(problem) == true, "\(error?.message ?? "")")
+        }
+    }
+
     @Test("A store's bookkeeping, views, virtual and shadow tables don't synchronize, and the reason is said")
     func excluded() throws {
         let schema = try schema(
@@ -226,6 +270,26 @@ struct StoreSchemaTests {
         #expect(try schema(sql).table("song")?.uniques.map(\.kind) == [.position, .identity])
         let rules = SyncRules(uniques: [.init(table: "song", columns: ["track", "album"], kind: .identity)])
         #expect(try schema(sql, rules: rules).table("song")?.uniques.map(\.kind) == [.identity, .identity])
+    }
+
+    @Test(
+        "A CHECK that compares numbers of two rows by their order is reported; any other comparison isn't",
+        arguments: [
+            ("first < second", true), ("\"SECOND\" >= [first]", true), ("id > first", true),
+            ("first <> second", false), ("first = second", false), ("first > 0", false), ("low < high", false),
+            ("first IS NULL OR low < second", false),
+        ]
+    )
+    func orderedNumbers(check: String, isReported: Bool) throws {
+        let schema = try schema(
+            """
+            CREATE TABLE person (id INTEGER PRIMARY KEY);
+            CREATE TABLE pair (id INTEGER PRIMARY KEY, first REFERENCES person, second REFERENCES person, low INT, high INT,
+                CHECK (\(check)));
+            """
+        )
+        let questions = schema.reports.first { $0.table == "pair" }?.questions ?? []
+        #expect(questions.contains { $0.contains("by their order") } == isReported, "\(questions)")
     }
 
     @Test("What a schema leaves open is asked, with what to do")

@@ -1,0 +1,78 @@
+package import Foundation
+package import GRDB
+
+extension SyncRules {
+    /// Checks that a store has what the rules name: with a misspelt name, a table would travel that its author excludes.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter store: The store.
+    /// - Throws: ``StoreChangesError``, with `invalidRules` for a name that the store doesn't have.
+    package func validate(forStoreAt store: URL) throws {
+        guard self != .none else { return }
+        try StoreSchema.requireStore(at: store)
+        do {
+            try UntouchedStore(store).read(validate)
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: store)
+        }
+    }
+
+    /// Checks that a store has what the rules name.
+    ///
+    /// - Parameter db: The store.
+    /// - Throws: ``StoreChangesError`` with `invalidRules`; `DatabaseError`.
+    package func validate(_ db: Database) throws {
+        let names = RuledNames(db)
+        for table in excludedTables + meaningfulKeys { try names.requireTable(table) }
+        for reference in references {
+            try names.requireColumns(reference.columns, of: reference.table)
+            try names.requireColumns(reference.parentColumns ?? [], of: reference.parent)
+        }
+        for unique in uniques {
+            try names.requireColumns(unique.columns, of: unique.table)
+            try names.requireUniqueIndex(of: unique.columns, of: unique.table)
+        }
+    }
+}
+
+/// The names that rules may use.
+private struct RuledNames {
+    let db: Database
+
+    init(_ db: Database) { self.db = db }
+
+    func requireTable(_ table: String) throws {
+        let tables = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_list WHERE schema = 'main'")
+        guard !tables.contains(where: { $0.isSameName(as: table) }) else { return }
+        throw invalid("a table “\(table)”")
+    }
+
+    func requireColumns(_ columns: [String], of table: String) throws {
+        try requireTable(table)
+        let all = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table])
+        if let unknown = columns.first(where: { column in !all.contains { $0.isSameName(as: column) } }) {
+            throw invalid("a column “\(unknown)” of \(table)")
+        }
+    }
+
+    func requireUniqueIndex(of columns: [String], of table: String) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT list.name, info.name FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS info
+                WHERE list."unique"
+                """,
+            arguments: [table]
+        )
+        let indexes = Dictionary(grouping: rows) { $0[0] as String }.values.map {
+            Set($0.map { ($0[1] as String?)?.sqlName })
+        }
+        guard !indexes.contains(Set(columns.map { .some($0.sqlName) })) else { return }
+        throw invalid("a unique index of \(columns.joined(separator: ", ")) of \(table)")
+    }
+
+    private func invalid(_ what: String) -> StoreChangesError {
+        StoreChangesError(.invalidRules, "The rules name \(what), which the store doesn't have. Check the spelling.")
+    }
+}
