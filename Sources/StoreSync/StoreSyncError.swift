@@ -53,12 +53,16 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let encryptionUndecided = Code("encryptionUndecided")
         /// Another device publishes change sets under this device's identity.
         public static let identityTwice = Code("identityTwice")
+        /// Hashing the application's password takes more memory than this machine has to give.
+        public static let insufficientMemory = Code("insufficientMemory")
         /// An identifier that can't be one path component on every storage.
         public static let invalidIdentifier = Code("invalidIdentifier")
         /// A message can't be read: its JSON doesn't have the expected form.
         public static let invalidMessage = Code("invalidMessage")
         /// The given text can't be a password.
         public static let invalidPassword = Code("invalidPassword")
+        /// The document's rules name a table, a column or an index that the store doesn't have.
+        public static let invalidRules = Code("invalidRules")
         /// This device's keychain can't be opened: its secret is missing, or isn't protected from other users.
         public static let keychainLocked = Code("keychainLocked")
         /// The local store was changed since it was last pushed or pulled; replacing it would lose these changes.

@@ -9,7 +9,9 @@ import StoreSync
 enum ExitStatus {
     static func status(for code: StoreSyncError.Code) -> Int32 {
         switch code {
-        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: EX_USAGE
+        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword,
+            .invalidRules:
+            EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
             .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema,
             .identityTwice, .documentSynchronizes, .cannotRestore:
@@ -17,7 +19,7 @@ enum ExitStatus {
         case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,
             .documentMissing, .noUploadedStore, .conflictNotFound:
             EX_NOINPUT
-        case .remoteUnavailable, .unsupportedStorage: EX_UNAVAILABLE
+        case .remoteUnavailable, .unsupportedStorage, .insufficientMemory: EX_UNAVAILABLE
         case .cannotWrite: EX_CANTCREAT
         case .busy, .storeChanged, .applicationChanged, .applicationIncomplete, .notExpected: EX_TEMPFAIL
         case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered, .notEntitled, .keychainLocked:

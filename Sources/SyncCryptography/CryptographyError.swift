@@ -14,8 +14,10 @@ public struct CryptographyError: Error, Hashable, Sendable, CustomStringConverti
 
         /// A key file or a salt file is incomplete or damaged, whatever the password.
         public static let corrupt = Code("corrupt")
-        /// Parameters for hashing passwords would take the machine's memory or hours, which indicates an attack.
+        /// Parameters for hashing passwords cost more than this program ever chooses, which indicates an attack.
         public static let costlyParameters = Code("costlyParameters")
+        /// Parameters for hashing passwords would take too much of this machine's memory.
+        public static let insufficientMemory = Code("insufficientMemory")
         /// A password isn't valid: it's empty, too long or not UTF-8.
         public static let invalidPassword = Code("invalidPassword")
         /// A sealed file belongs to a former epoch of the application: it's left over, not tampered with.

@@ -180,4 +180,13 @@ struct SealTests {
         #expect(try Array(Data(contentsOf: scene.b.store)) == scene.content)
         #expect(try await scene.a.verify().value.problems.map(\.code) == ["corrupt"])
     }
+
+    @Test("verify says of a store that has arrived in part that it may still be arriving")
+    func cutStore() async throws {
+        let scene = try await Scene()
+        let url = scene.deltas.url(scene.manifest.path(of: .store, in: scene.deltas.document))
+        try Data(scene.sealed.prefix(scene.sealed.count / 2)).write(to: url)
+        let problems = try await scene.a.verify().value.problems
+        #expect(problems.map { $0.message.contains("hasn't arrived completely") } == [true], "\(problems)")
+    }
 }

@@ -20,14 +20,12 @@ final class GMAC: @unchecked Sendable {
         return crypto_aead_aes256gcm_is_available() == 1
     }()
 
-    let key: [UInt8]
     private let state: UnsafeMutablePointer<crypto_aead_aes256gcm_state>
 
     /// Prepares a key; `nil` if GMAC isn't available on this processor.
     init?(key: [UInt8]) {
         guard Self.isAvailable else { return nil }
         precondition(key.count == Self.keyBytes, "the key has the wrong length")
-        self.key = key
         state = UnsafeMutableRawPointer.allocate(byteCount: crypto_aead_aes256gcm_statebytes(), alignment: 16)
             .bindMemory(to: crypto_aead_aes256gcm_state.self, capacity: 1)
         crypto_aead_aes256gcm_beforenm(state, key)

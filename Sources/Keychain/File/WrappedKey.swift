@@ -103,7 +103,7 @@ struct WrappedKey: Sendable, Equatable {
                     "There isn't enough memory to check the passphrase. Try again.",
                     cause: error
                 )
-            case .costlyParameters: throw KeychainError(.unavailable, error.message, cause: error)
+            case .costlyParameters, .insufficientMemory: throw KeychainError(.unavailable, error.message, cause: error)
             default:
                 throw KeychainError(
                     .tampered,

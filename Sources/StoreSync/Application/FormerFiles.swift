@@ -60,12 +60,12 @@ struct FormerFiles: Sendable {
     }
 
     private func remove(_ document: DocumentHierarchy) async throws {
-        guard try await isFormer(document.documentInfo) ?? true, try await isCurrent() else { return }
+        guard try await isFormer(document.documentInfo) == true, try await isCurrent() else { return }
         for item in try await backend.list(document.root) ?? [] {
             let path = try document.root.appending(item.name)
             if path != document.documentInfo { try await backend.remove(path) }
         }
-        guard try await isFormer(document.documentInfo) ?? true, try await isCurrent() else { return }
+        guard try await isFormer(document.documentInfo) == true, try await isCurrent() else { return }
         try await backend.remove(document.root)
     }
 
@@ -77,14 +77,17 @@ struct FormerFiles: Sendable {
         return info?.epoch == epoch.uuidString
     }
 
-    /// Whether a file isn't sealed for this epoch; `nil` if it doesn't exist.
+    /// Whether a file isn't sealed for this epoch.
+    ///
+    /// `nil` if that can't be told: the file doesn't exist, hasn't fully arrived, or was sealed by a newer program.
     private func isFormer(_ path: RemotePath) async throws -> Bool? {
         guard let content = try await backend.read(path, range: 0..<Int64(EpochKey.sealedHeaderBytes)) else {
             return nil
         }
         var start: [UInt8] = []
         for try await chunk in content where start.count < EpochKey.sealedHeaderBytes { start += chunk }
-        return EpochKey.epoch(ofSealed: start) != epoch
+        guard let sealed = EpochKey.epoch(ofSealed: start) else { return EpochKey.mayBeSealed(start) ? nil : true }
+        return sealed != epoch
     }
 
     private func files(in directory: RemotePath) async throws -> [RemotePath] {

@@ -11,22 +11,28 @@ struct FileReceiver: Sendable {
     let context: OperationContext
     /// The number of bytes that the file has already; at 0 it replaces an existing file.
     var start: Int64 = 0
+    /// The size of the whole file, in bytes, if it's known: nothing is received after it is exceeded.
+    var limit: Int64?
     /// Called when a chunk is written; may block.
     var afterChunk: @Sendable () -> Void = {}
 
     /// Receives the file, or what follows its first bytes.
     ///
-    /// The file is durable when this returns. After a failure, the caller removes what is left.
+    /// The file is durable when this returns. It may be longer than the limit, by a chunk. After a failure, the caller removes
+    /// what is left.
     func receive<Content: AsyncSequence & Sendable>(
         _ content: Content
     ) async throws where Content.Element == [UInt8] {
         let file = try await context.blocking { try DownloadFile(at: url, after: start) }
+        var byteCount = start
         for try await chunk in content {
             try Task.checkCancellation()
             try await context.blocking {
                 try file.write(chunk)
                 afterChunk()
             }
+            byteCount += Int64(chunk.count)
+            if let limit, byteCount > limit { break }
         }
         try await context.blocking { try file.finish() }
     }

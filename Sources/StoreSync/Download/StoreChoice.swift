@@ -1,6 +1,7 @@
 import ContentDigests
 import Foundation
 import RemoteStorage
+import SyncCryptography
 
 /// A whole store on the remote that can be downloaded.
 struct StoreSource: Sendable {
@@ -51,9 +52,12 @@ struct StoreChoice: Sendable {
     mutating func source() async throws -> StoreSource {
         warnings += published.overlooked
         for (name, error) in published.unreadable {
-            if error.code == .unsupportedFormat { throw error }
+            // What isn't authentic may be damaged or planted, and says nothing of this program's age.
+            if error.code == .unsupportedFormat, !(error.cause is CryptographyError) { throw error }
             corruption = error
-            warnings.append("The manifest of \(name) has not fully arrived. An older store is used if there is one.")
+            warnings.append(
+                "The manifest of \(name) hasn't fully arrived, or is damaged. An older store is used if there is one."
+            )
         }
         while true {
             let candidates = candidates

@@ -74,7 +74,8 @@ extension WholeStoreDownloadOperation {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         progress.add(Int(start))
-        try await FileReceiver(url: url, context: context, start: start).receive(rest.counted(by: progress))
+        try await FileReceiver(url: url, context: context, start: start, limit: expected.size)
+            .receive(rest.counted(by: progress))
         let (byteCount, root) = try await ContentRoot.of(
             fileAt: url,
             document.application.seal.pageHash,

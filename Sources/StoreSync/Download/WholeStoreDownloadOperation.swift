@@ -228,8 +228,8 @@ public actor WholeStoreDownloadOperation: Operation {
         guard let content = try await hooks.downloadFile(at: path, range: nil)?.counted(by: progress) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
-        let receiver = FileReceiver(url: url, context: progress.context)
         let expected = source.manifest?[file]
+        let receiver = FileReceiver(url: url, context: progress.context, limit: expected?.size)
         if document.application.isEncrypted {
             let pass = try await open(content, as: file, of: source) { try await receiver.receive($0) }
             if let expected, expected.isProven(by: pass) { return expected.contentRoot }

@@ -72,8 +72,10 @@ final class HeldFile: HeldStore {
     }
 
     func check(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
+        // It waits while the file is copied.
+        let current = try await runBlocking(on: executor) { [state] in state.withLock { $0 } }
         let isUnchanged =
-            switch state.withLock({ $0 }) {
+            switch current {
             case .held: try await isStill(root, on: executor)
             case .copied(let snapshot): snapshot.knownRoot == root
             case .ended(let error): throw error

@@ -18,7 +18,7 @@ extension ApplicationRegistration {
     /// - Parameters:
     ///   - bytes: The file's content, which is compressed if that makes it smaller. To open more than 4 MiB, raise the limit of
     ///     ``open(_:as:upTo:)``.
-    ///   - name: The file's name, or any other text that tells the app's files apart.
+    ///   - name: The file's name, or any other text that tells the app's files apart, byte by byte in UTF-8.
     /// - Returns: The sealed file, which is different each time; `bytes` if the application isn't encrypted.
     public func seal(_ bytes: [UInt8], as name: String) -> [UInt8] {
         seal.seal(bytes, as: .appFile(name, of: nil))
@@ -28,7 +28,7 @@ extension ApplicationRegistration {
     ///
     /// - Parameters:
     ///   - sealed: The sealed file.
-    ///   - name: The name that it was sealed with.
+    ///   - name: The name that it was sealed with, in the same normalization form: a listing may have it in another one.
     ///   - limit: The maximum size of its content, since compressed bytes can hold a thousand times their number.
     /// - Returns: The file's content; `sealed` if the application isn't encrypted.
     /// - Throws: ``StoreSyncError`` with code `tampered` if it isn't what was sealed with this name or holds more than `limit`
@@ -49,7 +49,7 @@ extension DocumentRegistration {
     ///
     /// - Parameters:
     ///   - bytes: The file's content.
-    ///   - name: The file's name, or any other text that tells the app's files apart.
+    ///   - name: The file's name, or any other text that tells the app's files apart, byte by byte in UTF-8.
     /// - Returns: The sealed file; `bytes` if the application isn't encrypted.
     public func seal(_ bytes: [UInt8], as name: String) -> [UInt8] {
         application.seal.seal(bytes, as: .appFile(name, of: identity))

@@ -11,7 +11,7 @@ extension StoreSyncError {
     /// Translates an error of a sealed file of an uploaded store, and says how the upload is repaired.
     init(_ error: CryptographyError, ofStoreFileAt path: RemotePath) {
         self.init(error, at: path)
-        guard code == .tampered else { return }
+        guard code == .tampered, error.code != .truncated else { return }
         message = """
             \(path) on the remote isn't what was uploaded: it was changed, exchanged or damaged. Push the store with --whole \
             from a device that has it, or pull another client's with --from.
@@ -21,6 +21,7 @@ extension StoreSyncError {
     private static func code(for code: CryptographyError.Code) -> Code {
         switch code {
         case .corrupt: .corrupt
+        case .insufficientMemory: .insufficientMemory
         case .invalidPassword: .invalidPassword
         case .orphan, .unknownEpoch: .orphan
         case .outOfMemory: .busy

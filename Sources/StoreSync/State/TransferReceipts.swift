@@ -1,3 +1,4 @@
+import ByteCoding
 import ContentDigests
 import Foundation
 import RemoteStorage
@@ -66,10 +67,6 @@ final class TransferReceipts: WriteReceipts {
             state.withLock { $0.handle = nil }
         }
     }
-}
-
-extension UUID {
-    fileprivate var bytes: [UInt8] { withUnsafeBytes(of: uuid) { Array($0) } }
 }
 
 extension TransferJournal.File {

@@ -31,17 +31,12 @@ extension WholeStoreUploadOperation {
         do {
             let (own, damaged) = try await context.blocking { [state, key] in
                 (
-                    Set(try state.uploads(for: key, client: manifest.name.client).map(\.name)),
+                    try state.uploads(for: key, client: manifest.name.client),
                     try state.damagedUploads(for: key)
                 )
             }
             let kept = KeptUploads(published, by: manifest, among: own, damaged: broken.union(damaged))
-            let abandoned = published.folders.filter { folder in
-                // Left by interrupted pushes of this client.
-                own.contains(folder) && folder != manifest.name && !published.names.contains(folder)
-                    && !kept.needed.contains(folder)
-            }
-            for name in kept.outdated + abandoned { try await remove(name) }
+            for name in kept.outdated + kept.abandoned { try await remove(name) }
             try await removeUploads(ofRemovedClients, published)
         } catch {
             warnings.append("Some former uploads are still on the remote: \(error).")
@@ -89,7 +84,8 @@ extension WholeStoreUploadOperation {
                 document,
                 backend.documentRegistrationHooks
             )
-            let gone = included.filter { removed.clients.contains($0.client) }
+            let settled = try await clientsWithoutUnreadUploads(among: removed.clients, besides: includes, published)
+            let gone = included.filter { settled.contains($0.client) }
             // Uploads that stay may build on uploads that would be removed.
             let staying = published.manifests.filter { !gone.contains($0.name) }
             let needed = StoreChain.uploadsNeeded(by: staying)
@@ -97,6 +93,23 @@ extension WholeStoreUploadOperation {
         } catch {
             return ([], ["Uploads of removed clients are still on the remote: \(error)."])
         }
+    }
+
+    /// Returns the clients all of whose uploads are known: an upload that couldn't be read may build on any other.
+    private func clientsWithoutUnreadUploads(
+        among clients: Set<RemoteIdentifier>,
+        besides includes: Set<UploadName>,
+        _ published: PublishedStores
+    ) async throws -> Set<RemoteIdentifier> {
+        let known = includes.union(published.manifests.map(\.name))
+        let unread = published.names.subtracting(known).map(\.client)
+        // A delta whose manifest hasn't arrived. A whole copy builds on nothing.
+        let arriving = Set(published.folders).subtracting(known).subtracting(published.names)
+            .filter { clients.contains($0.client) }
+        let deltas = try await catalog.files(of: Array(arriving)).filter { folder, files in
+            files.contains { $0.name == hierarchy.delta(folder).lastComponent }
+        }
+        return clients.subtracting(unread).subtracting(deltas.keys.map(\.client))
     }
 
     /// Removes uploads of removed clients, with the fixed names of those clients.

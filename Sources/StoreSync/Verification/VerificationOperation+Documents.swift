@@ -43,7 +43,7 @@ extension VerificationOperation {
         let memory = try await context.blocking { [state, key = key(of: document)] in
             try identity.map { try state.rollbackMemory(for: key, $0.integrityKey) }
         }
-        let published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
+        var published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
         if let identity, let memory {
             try await checkClientNotes(on: .document(document, identity))
             try await checkRecentSyncs(document, identity)
@@ -55,7 +55,7 @@ extension VerificationOperation {
                 progress: progress,
                 open: { [hooks] in try await hooks.openFile(at: $0, range: $1) }
             )
-            try await checkUploads(published, memory, assembler)
+            published.manifests = try await checkUploads(published, memory, assembler)
         } else {
             report.warnings.append("Sealed files in \(document.root) were read but not opened, for lack of its info.")
         }
@@ -135,11 +135,12 @@ extension VerificationOperation {
         for path in missing.sorted() { repaired(path) }
     }
 
+    /// Checks what is published, and returns the manifests that open.
     private func checkUploads(
         _ published: PublishedStores,
         _ memory: RollbackMemory,
         _ assembler: StoreAssembler
-    ) async throws {
+    ) async throws -> [StoreManifest] {
         let context = assembler.progress.context
         let url = try await context.temporaryDirectory().appending(path: assembler.identity.document.rawValue)
         var deltas = DeltaVerification(assembler, at: url)
@@ -153,6 +154,7 @@ extension VerificationOperation {
             if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
         }
         checkMemory(memory, published, deltas.manifests, assembler.hierarchy)
+        return deltas.manifests
     }
 
     /// Compares the remote with this device's memory of the document.
@@ -291,13 +293,20 @@ extension VerificationOperation {
         _ context: OperationContext
     ) async throws {
         let key = key(of: document)
-        let ours = try await context.blocking { [state] in Set(try state.uploads(for: key).map(\.name)) }
-        for folder in published.folders where !published.published.contains(folder) {
+        let ours = try await context.blocking { [state] in try state.uploads(for: key) }
+        let (names, abandoned) = (published.names, published.abandoned(among: ours))
+        for folder in published.folders where !names.contains(folder) {
             for file in WholeStoreFile.allCases { known.insert(file.path(in: document.upload(folder))) }
             known.insert(document.delta(folder))
             let path = document.upload(folder)
-            guard folder.client == own, ours.contains(folder) else {
+            guard folder.client == own, ours.contains(where: { $0.name == folder }) else {
                 report.warnings.append("\(path) isn't published: that client's push is in progress or was interrupted.")
+                continue
+            }
+            guard abandoned.contains(folder) else {
+                report.warnings.append(
+                    "\(path) isn't removed: its manifest, or one that builds on it, may still arrive."
+                )
                 continue
             }
             guard repairs else {
@@ -307,7 +316,7 @@ extension VerificationOperation {
                 continue
             }
             try await withoutPush(of: document, context) { published in
-                guard !published.published.contains(folder) else { return }
+                guard !published.names.contains(folder) else { return }
                 try await hooks.removeLeftover(at: path)
                 repaired(path)
             }

@@ -48,9 +48,8 @@ extension KeyFile {
     ///   - password: The password.
     ///   - executor: The executor on which the hash blocks; a dedicated thread if it's `nil`.
     /// - Returns: The master key. The file is then authentic: its writer had the password and the key.
-    /// - Throws: ``CryptographyError/Code/weakParameters`` or ``CryptographyError/Code/costlyParameters`` before anything is
-    ///   computed; ``CryptographyError/Code/wrongPassword``; ``CryptographyError/Code/tampered``;
-    ///   ``CryptographyError/Code/outOfMemory``; `CancellationError` as soon as the task is cancelled.
+    /// - Throws: What ``PasswordParameters/validate()`` throws, before anything is computed;
+    ///   ``CryptographyError/Code/wrongPassword``; ``CryptographyError/Code/tampered``; ``CryptographyError/Code/outOfMemory``; `CancellationError` as soon as the task is cancelled.
     public func open(
         with password: Password,
         executor: (any TaskExecutor)? = nil

@@ -30,6 +30,11 @@ extension EpochKey {
     /// Whether a file begins like a sealed file.
     package static func isSealed(_ bytes: [UInt8]) -> Bool { bytes.starts(with: FileMagic.sealed.bytes) }
 
+    /// Whether a file that may not have fully arrived begins like a sealed file; an empty one does.
+    package static func mayBeSealed(_ bytes: [UInt8]) -> Bool {
+        FileMagic.sealed.bytes.starts(with: bytes.prefix(FileMagic.byteCount))
+    }
+
     /// Returns the epoch in a sealed file's first bytes; `nil` if they aren't a sealed file's.
     package static func epoch(ofSealed start: [UInt8]) -> UUID? {
         try? SealedHeader.read(Array(start.prefix(sealedHeaderBytes))).header.epoch

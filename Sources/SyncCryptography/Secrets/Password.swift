@@ -5,7 +5,7 @@ import Foundation
 /// It's UTF-8 in Normalization Form C, so that the same password typed on another system has the same bytes. It isn't empty. One
 /// line end is dropped, which editors put at the end of a file. Nothing else is removed or changed: spaces count.
 ///
-/// The memory of a `String` that it's created from isn't wiped. If that matters, pass bytes and overwrite them.
+/// It's kept in memory that is wiped. What it's created from isn't wiped, nor is a copy that Foundation makes to normalize it.
 public struct Password: Sendable, Equatable {
     /// The maximum size of a password in bytes, before and after normalization: 64 KiB.
     public static let maximumBytes = 1 << 16

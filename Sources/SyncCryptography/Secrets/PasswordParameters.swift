@@ -38,7 +38,8 @@ public struct PasswordParameters: Hashable, Sendable {
     /// process allocate: an app that takes more is ended.
     ///
     /// - Throws: ``CryptographyError/Code/weakParameters`` below ``interactive``;
-    ///   ``CryptographyError/Code/costlyParameters`` above 20 passes, 1 GiB or a quarter of the machine's memory;
+    ///   ``CryptographyError/Code/costlyParameters`` above 20 passes or 1 GiB;
+    ///   ``CryptographyError/Code/insufficientMemory`` above a quarter of the machine's memory;
     ///   ``CryptographyError/Code/outOfMemory`` above what the process may allocate.
     public func validate() throws(CryptographyError) {
         try validate(machineMemory: ProcessInfo.processInfo.physicalMemory)
@@ -74,15 +75,21 @@ public struct PasswordParameters: Hashable, Sendable {
                 """
             )
         }
-        guard passes <= Self.maximumPasses, memoryKibibytes <= Self.maximumMemoryKibibytes,
-            UInt64(memoryKibibytes) <= machineMemory / 4 / 1024
-        else {
+        guard passes <= Self.maximumPasses, memoryKibibytes <= Self.maximumMemoryKibibytes else {
             throw CryptographyError(
                 .costlyParameters,
                 """
-                Checking the password would cost this machine too much (\(self)): at most \(Self.maximumPasses) passes, 1 GiB \
-                and a quarter of its memory are accepted. If a stronger machine wrote the key file, change the password there, \
-                with a lower cost. Otherwise it was tampered with: restore it from a backup.
+                Checking the password would cost more (\(self)) than this program ever chooses: at most \
+                \(Self.maximumPasses) passes, and 1 GiB. The key file may have been tampered with: restore it from a backup.
+                """
+            )
+        }
+        guard UInt64(memoryKibibytes) <= machineMemory / 4 / 1024 else {
+            throw CryptographyError(
+                .insufficientMemory,
+                """
+                Checking the password takes \(memoryKibibytes >> 10) MiB of memory, more than a quarter of what this machine \
+                has. Use a machine with more memory, or set a new application up with less (--password-memory 64).
                 """
             )
         }

@@ -101,6 +101,47 @@ struct DeltaAttackTests {
         try await scene.scene.expectPulled(b, is: scene.a.store)
     }
 
+    @Test("Repairing doesn't remove an upload whose manifest is missing: it may still arrive, and deltas build on it")
+    func repaired() async throws {
+        let scene = try await Scene()
+        for generation in 1...4 {
+            let manifest = try Data(contentsOf: scene.manifest(generation))
+            try FileManager.default.removeItem(at: scene.manifest(generation))
+            let report = try await scene.a.verify(repairs: true).value
+            #expect(report.repaired.isEmpty)
+            #expect(report.warnings.contains { $0.contains("isn't removed") }, "\(report.warnings)")
+            try manifest.write(to: scene.manifest(generation))
+        }
+        let b = try scene.scene.fixture.device("b")
+        #expect(try await b.pull().value.generation == 4)
+        #expect(try Data(contentsOf: b.store) == scene.stores[3])
+    }
+
+    @Test(
+        "An upload of a removed client stays if another one builds on it whose manifest hasn't arrived, or only in part",
+        arguments: [false, true]
+    )
+    func removedClient(isTorn: Bool) async throws {
+        let scene = try await Scene()
+        let late = try [3, 4].map { ($0, try Data(contentsOf: scene.manifest($0))) }
+        for (generation, manifest) in late {
+            try FileManager.default.removeItem(at: scene.manifest(generation))
+            if isTorn { try manifest.prefix(manifest.count / 2).write(to: scene.manifest(generation)) }
+        }
+        let b = try scene.scene.fixture.device("b")
+        #expect(try await b.pull().value.generation == 2)
+        let client = scene.manifests[0].name.client
+        _ = try await b.remove(client).value
+        var generator = SplitMix64(seed: 32)
+        try RowStore.update(1, in: b.store, &generator)
+        _ = try await b.push().value
+        for (generation, manifest) in late { try manifest.write(to: scene.manifest(generation)) }
+        let c = try scene.scene.fixture.device("c")
+        let pulled = try await c.pull(from: client, generation: 4).value
+        #expect(pulled.generation == 4)
+        #expect(try Data(contentsOf: c.store) == scene.stores[3])
+    }
+
     @Test("Deltas that are exchanged, copied over another generation or truncated never yield wrong data")
     func exchanged() async throws {
         let scene = try await Scene()
@@ -142,6 +183,13 @@ struct DeltaAttackTests {
                     try changed.write(to: url)
                     let found = try await scene.found()
                     #expect(found.generation != 4, "\(url.lastPathComponent) at \(offset)")
+                    // A manifest that can't be read is one that hasn't arrived, whatever its first bytes say.
+                    if url == scene.manifest(generation) {
+                        #expect(
+                            found.generation == (generation == 1 ? nil : generation - 1),
+                            "\(generation) at \(offset)"
+                        )
+                    }
                     cases += 1
                 }
             }

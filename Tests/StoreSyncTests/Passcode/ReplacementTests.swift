@@ -150,6 +150,19 @@ struct ReplacementTests {
             if isKept { kept.append(path) } else { gone.append(path) }
         }
         try await write(nil, hierarchy.readMe)
+        // Files that haven't fully arrived, or that a newer program wrote, may be of the current epoch.
+        let sealed = now.seal([1], as: SealedContext(application: "org.example.notes", role: "test"))
+        var newer = sealed
+        newer[16] = 2
+        for (name, start) in [("empty", []), ("cut", Array(sealed.prefix(40))), ("newer", newer)] {
+            let client = try RemoteIdentifier(name)
+            let paths = [hierarchy.deviceInfo(client), hierarchy.document(client).documentInfo]
+            for path in paths { try await backend.write(start, to: path, when: .always) }
+            kept += paths
+        }
+        let unnamed = try hierarchy.document(RemoteIdentifier("unnamed")).root.appending("file")
+        try await write(now, unnamed)
+        kept.append(unnamed)
         // The proof of the next epoch is written before its registration.
         let next = UUID()
         let proof = SuccessorProof(former: now, successor: next, registration: [])
@@ -170,6 +183,7 @@ struct ReplacementTests {
         for path in gone { #expect(try await backend.status(of: path) == nil, "\(path)") }
         for path in kept + [joining] { #expect(try await backend.status(of: path) != nil, "\(path)") }
         #expect(try await files.clients().isEmpty)
-        #expect(try await backend.list(hierarchy.documents)?.map(\.name) == ["now"])
+        let documents = try await backend.list(hierarchy.documents)?.map(\.name)
+        #expect(documents == ["cut", "empty", "newer", "now", "unnamed"])
     }
 }

@@ -1,0 +1,28 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A download to a file", .timeLimit(.minutes(60)))
+struct FileReceiverTests {
+    private let store: TestStore
+
+    init() throws { store = try TestStore() }
+
+    @Test(
+        "ends with the chunk that makes the file too long: an endless content doesn't fill the disk",
+        arguments: [0, 2_500]
+    )
+    func endless(start: Int64) async throws {
+        let url = store.file("download")
+        try Data(count: Int(start)).write(to: url)
+        let endless = RemoteContent(length: nil) { { [UInt8](repeating: 7, count: 1_000) } }
+        let receiving = OperationSupervisor(width: 1).add { context in
+            try await FileReceiver(url: url, context: context, start: start, limit: 4_200).receive(endless)
+        }
+        try await receiving.value
+        #expect(try url.resourceValues(forKeys: [.fileSizeKey]).fileSize == (start == 0 ? 5_000 : 4_500))
+    }
+}
