@@ -48,6 +48,9 @@ public struct WebDAVConfiguration: Sendable {
             throw Self.invalid("it has a query or a fragment")
         }
         guard let host = components.host, !host.isEmpty else { throw Self.invalid("it names no host") }
+        guard components.port.map((1...65_535).contains) ?? true else {
+            throw Self.invalid("its port isn't a number from 1 to 65535")
+        }
         components.user = nil
         guard let plain = components.url else { throw Self.invalid("it can't be parsed") }
         self.url = plain

@@ -57,8 +57,12 @@ struct Check: AsyncParsableCommand {
                     questions: report.questions
                 )
             }
-            try Report(options.output).result(Result(tables: tables), lines: schema.reports.flatMap(lines))
+            try Report(options.output).result(Result(tables: tables), lines: lines(schema))
         }
+    }
+
+    private func lines(_ schema: StoreSchema) -> [String] {
+        schema.reports.isEmpty ? ["\(store) has no tables."] : schema.reports.flatMap(lines)
     }
 
     private func lines(_ report: TableReport) -> [String] {

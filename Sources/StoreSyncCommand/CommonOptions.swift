@@ -29,7 +29,7 @@ struct CommonOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A file that holds the password. Or STORESYNC_PASSWORD.", valueName: "file"))
     var passwordFile: String?
 
-    @Option(help: ArgumentHelp("A human-readable description of this device.", valueName: "text"))
+    @Option(help: ArgumentHelp("A human-readable description of this device, when it's registered.", valueName: "text"))
     var description: String?
 
     @Option(
@@ -56,9 +56,15 @@ struct CommonOptions: ParsableArguments {
     /// The given password, which means that the user wants encryption; `nil` if none was given.
     func password() throws -> Password? {
         if let passwordFile { return try Password(file: passwordFile) }
-        return try ProcessInfo.processInfo.environment["STORESYNC_PASSWORD"].map {
-            try Password(Data($0.utf8), from: "STORESYNC_PASSWORD")
-        }
+        return try Environment.bytes(of: "STORESYNC_PASSWORD").map { try Password($0, from: "STORESYNC_PASSWORD") }
+    }
+}
+
+/// The environment, byte by byte.
+enum Environment {
+    /// The value of a variable, which Foundation would repair if it isn't UTF-8: different passwords would be the same one.
+    static func bytes(of variable: String) -> Data? {
+        getenv(variable).map { Data(bytes: $0, count: strlen($0)) }
     }
 }
 
@@ -150,9 +156,13 @@ extension CommonOptions {
         func directory(_ path: String?) -> URL? {
             path.flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
         }
+        // A script whose variable isn't set would act as another device.
+        guard state?.isEmpty != true else { throw ValidationError("--state is empty. Name a directory.") }
         // HOME first: Foundation takes the home directory from the user database.
         let home = directory(environment["HOME"]) ?? URL.homeDirectory
-        let base = directory(environment["XDG_STATE_HOME"]) ?? home.appending(path: ".local/state")
+        // The specification says so: a relative path would be another device in every working directory.
+        let stateHome = environment["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let base = directory(stateHome) ?? home.appending(path: ".local/state")
         let url =
             directory(state) ?? directory(environment["STORESYNC_STATE"])
             ?? base.appending(path: "storesync", directoryHint: .isDirectory)

@@ -121,12 +121,17 @@ private struct DemoSetup: Sendable {
     init(_ folder: URL) throws {
         self.folder = folder
         password = try Password(UUID().uuidString)
-        for name in ["share", "laptop", "desktop"] {
-            try FileManager.default.createDirectory(
-                at: folder.appending(path: name),
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
+        // Not with the directories above it, which would be left behind.
+        for directory in [folder] + ["share", "laptop", "desktop"].map({ folder.appending(path: $0) }) {
+            do {
+                try FileManager.default.createDirectory(
+                    at: directory,
+                    withIntermediateDirectories: false,
+                    attributes: [.posixPermissions: 0o700]
+                )
+            } catch {
+                throw StoreSyncError.noTemporaryDirectory(error)
+            }
         }
     }
 

@@ -37,6 +37,9 @@ struct Failure {
 
     init(_ error: any Error, signal: Int32?) {
         switch error {
+        case let error as StoreSyncError where error.code == .busy && signal != nil:
+            // What the command waited for when it was interrupted.
+            self.init(CancellationError(), signal: signal)
         case let error as StoreSyncError:
             self.init(code: "\(error.code)", message: error.message, status: ExitStatus.status(for: error.code))
         case let error as RemoteError:
@@ -44,15 +47,7 @@ struct Failure {
         case let error as StoreChangesError:
             self.init(StoreSyncError(error), signal: signal)
         case let error as OperationError where error.code == .temporaryDirectoryUnavailable:
-            let directory = FileManager.default.temporaryDirectory.path
-            self.init(
-                StoreSyncError(
-                    .cannotWrite,
-                    "No temporary directory can be created in \(directory). Make it writable, or set TMPDIR to another directory.",
-                    cause: error
-                ),
-                signal: signal
-            )
+            self.init(StoreSyncError.noTemporaryDirectory(error), signal: signal)
         case let error as OutputError:
             self.init(StoreSyncError(.cannotWrite, error.message), signal: signal)
         case let error as UsageError:
@@ -78,5 +73,19 @@ struct Failure {
         self.code = code
         self.message = message
         self.status = status
+    }
+}
+
+extension StoreSyncError {
+    /// The error of a command that can't create its temporary directory.
+    static func noTemporaryDirectory(_ cause: any Error) -> StoreSyncError {
+        StoreSyncError(
+            .cannotWrite,
+            """
+            No temporary directory can be created in \(FileManager.default.temporaryDirectory.path). Make it writable, or set \
+            TMPDIR to another directory.
+            """,
+            cause: cause
+        )
     }
 }

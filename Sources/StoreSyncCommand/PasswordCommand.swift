@@ -59,8 +59,8 @@ struct PasswordCommand: AsyncParsableCommand {
 
         private func givenPassword() throws -> Password? {
             if let newPasswordFile { return try Password(file: newPasswordFile) }
-            return try ProcessInfo.processInfo.environment["STORESYNC_NEW_PASSWORD"].map {
-                try Password(Data($0.utf8), from: "STORESYNC_NEW_PASSWORD")
+            return try Environment.bytes(of: "STORESYNC_NEW_PASSWORD").map {
+                try Password($0, from: "STORESYNC_NEW_PASSWORD")
             }
         }
 

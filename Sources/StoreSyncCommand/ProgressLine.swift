@@ -29,7 +29,15 @@ enum ProgressLine {
         return try body()
     }
 
+    /// The width of the terminal: of a line that is wrapped, only the last part would be cleared.
+    private static var columns: Int {
+        var size = winsize()
+        guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
     private static func write(_ line: String) {
+        let line = line.prefix(columns - 1)
         // The terminal may be closed while the command continues.
         try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(line)".utf8))
     }

@@ -8,7 +8,7 @@ extension RemoteLocation {
         do {
             var configuration = try S3Configuration(url: url, endpoint: access.endpoint, region: access.region)
             configuration.allowsCredentialsWithoutTLS = access.isInsecure
-            configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            configuration.trustedCertificates = try access.trustedCertificates()
             guard !configuration.exposesCredentials else { throw exposedCredentials("an endpoint with https://") }
             return S3Backend(configuration)
         } catch let error as RemoteError where error.code == .invalidPath {

@@ -23,7 +23,7 @@ extension RemoteLocation {
         do {
             var configuration = try WebDAVConfiguration(url: url, credentials: credentials)
             configuration.allowsCredentialsWithoutTLS = access.isInsecure
-            configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            configuration.trustedCertificates = try access.trustedCertificates()
             guard !configuration.exposesCredentials else { throw exposedCredentials("webdavs://") }
             return WebDAVBackend(configuration)
         } catch let error as RemoteError {
@@ -33,7 +33,13 @@ extension RemoteLocation {
 
     /// The server's password: the file's text without its last line end, or the environment variable's value.
     private func password(_ file: String?) throws -> String? {
-        guard let file else { return ProcessInfo.processInfo.environment["STORESYNC_WEBDAV_PASSWORD"] }
+        guard let file else {
+            guard let bytes = Environment.bytes(of: "STORESYNC_WEBDAV_PASSWORD") else { return nil }
+            guard let text = String(validating: bytes, as: UTF8.self) else {
+                throw UsageError("STORESYNC_WEBDAV_PASSWORD isn't UTF-8. Set it in a UTF-8 locale, or name a file.")
+            }
+            return text
+        }
         guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
             throw UsageError("The remote's password can't be read from \(file). Name a text file that can be read.")
         }

@@ -31,13 +31,28 @@ struct RemoteLocation {
         var certificate: String?
         /// Whether credentials may travel without TLS.
         var isInsecure = false
+
+        /// The files with certificates to trust besides the system's.
+        ///
+        /// - Throws: ``UsageError`` if there is none in the file: connecting would only fail, as if the server were down.
+        func trustedCertificates() throws -> [URL] {
+            guard let certificate else { return [] }
+            let text = try? String(contentsOfFile: certificate, encoding: .utf8)
+            guard text?.contains("-----BEGIN CERTIFICATE-----") == true else {
+                throw UsageError("\(certificate) can't be read, or holds no certificate in PEM form. Check the path.")
+            }
+            return [URL(fileURLWithPath: certificate)]
+        }
     }
 
     func backend(_ access: Access) throws -> any RemoteBackend {
-        switch url.scheme {
+        switch url.scheme?.lowercased() {
         case "file":
-            guard url.host(percentEncoded: false) ?? "" == "" || url.host() == "localhost" else {
+            guard ["", "localhost"].contains(url.host()?.lowercased() ?? "") else {
                 throw UsageError("A file URL names no host: write file:///path, with three slashes.")
+            }
+            guard url.query() == nil, url.fragment() == nil else {
+                throw UsageError("The remote \(url) has a query or a fragment. Write # in a path as %23, and ? as %3F.")
             }
             let path = url.path(percentEncoded: false)
             guard path.hasPrefix("/") else { throw UsageError("The remote \(url) has no path: write file:///path.") }

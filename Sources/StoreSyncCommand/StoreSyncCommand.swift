@@ -27,7 +27,8 @@ struct StoreSyncCommand: AsyncParsableCommand {
         keepFreedMemory()
         let arguments = Array(CommandLine.arguments.dropFirst())
         do {
-            var command = try parseAsRoot(arguments)
+            try refuseRepairedArguments()
+            var command = try parse(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
@@ -38,6 +39,25 @@ struct StoreSyncCommand: AsyncParsableCommand {
             guard !isHelp, !(error is ExitCode), arguments.contains("--json") else { exit(withError: error) }
             Report.standard.failure(code: "usage", message: message(for: error))
             Foundation.exit(ExitCode.validationFailure.rawValue)
+        }
+    }
+
+    /// Parses arguments. A command that only has subcommands doesn't know `--json`, and says itself what is missing.
+    private static func parse(_ arguments: [String]) throws -> any ParsableCommand {
+        do {
+            return try parseAsRoot(arguments)
+        } catch  where arguments.contains("--json") {
+            return try parseAsRoot(arguments.filter { $0 != "--json" })
+        }
+    }
+
+    /// Refuses an argument that isn't UTF-8: Swift repairs it, and the path would be that of another file.
+    private static func refuseRepairedArguments() throws {
+        let arguments = UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc))
+        for case let argument? in arguments where String(validatingCString: argument) == nil {
+            throw ValidationError(
+                "The argument \(String(cString: argument)) isn't UTF-8. Rename the file, or use a link to it."
+            )
         }
     }
 

@@ -72,7 +72,7 @@ extension Sync {
             "\(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
         }
         if synchronized.conflicts > 0 {
-            parts.append("\(edits(synchronized.conflicts)) overwritten or left out: see storesync conflicts")
+            parts.append("\(edits(synchronized.conflicts)) overwritten or left out: see storesync conflicts \(store)")
         }
         return "\(Self.time()) \(parts.joined(separator: "; "))"
     }

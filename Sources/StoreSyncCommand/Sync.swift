@@ -149,8 +149,11 @@ struct Sync: AsyncParsableCommand {
         }
         var lines = [heading(synchronized)] + applied
         if synchronized.conflicts > 0 {
+            let edits = edits(synchronized.conflicts)
             lines.append(
-                "Merging overwrote or left out \(edits(synchronized.conflicts)): storesync conflicts lists them."
+                dryRun
+                    ? "Merging would overwrite or leave out \(edits)."
+                    : "Merging overwrote or left out \(edits): storesync conflicts \(store) lists them."
             )
         }
         if !synchronized.waitingFor.isEmpty {

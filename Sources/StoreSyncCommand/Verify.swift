@@ -44,15 +44,22 @@ struct Verify: AsyncParsableCommand {
                 ),
                 lines: lines(report)
             )
+            if options.output.quiet, !options.output.json {
+                for problem in report.problems { Report.standardError(line(problem)) }
+            }
             guard report.problems.isEmpty else { throw ExitCode(EX_DATAERR) }
         }
     }
 
     private func lines(_ report: VerificationReport) -> [String] {
-        report.problems.map { "\($0.path): \($0.message) [\($0.code)]" }
+        report.problems.map(line)
             + report.warnings.map { "warning: \($0)" }
             + report.repaired.map { "repaired: \($0)" }
             + [summary(report)]
+    }
+
+    private func line(_ problem: VerificationReport.Problem) -> String {
+        "\(problem.path): \(problem.message) [\(problem.code)]".withoutControls
     }
 
     private func summary(_ report: VerificationReport) -> String {

@@ -294,6 +294,8 @@ extension CommandTests {
             let text = try await fixture.run(["verify"] + laptop.options)
             #expect(text.status == 65)
             #expect(text.output.contains(path))
+            let quiet = try await fixture.run(["verify", "--quiet"] + laptop.options)
+            #expect(quiet.status == 65 && quiet.output.isEmpty && quiet.errorOutput.contains(path), "\(quiet)")
             // New pushes repair the application: the second one removes the damaged store.
             for note in ["two", "three"] {
                 try laptop.write(note)

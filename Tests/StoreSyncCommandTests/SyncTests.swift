@@ -246,6 +246,41 @@ extension CommandTests {
             #expect(try titles(desktop) == ["oat milk", "bread"])
         }
 
+        @Test("verify reads the files of large edits; a mistyped path names the store that synchronizes")
+        func largeEditAndOtherPath() async throws {
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
+            try execute(Self.schema, laptop)
+            #expect(try await sync(laptop).status == 0)
+            // More than what other small files may have.
+            try execute("ALTER TABLE note ADD COLUMN body; UPDATE note SET body = randomblob(3000000)", laptop)
+            #expect(try await sync(laptop).status == 0)
+            let verified = try await laptop.run("verify")
+            #expect(verified.status == 0, "\(verified)")
+            let other = laptop.home.appending(path: "stor.sqlite").path
+            for options in [[], ["--take", "remote"]] {
+                let arguments = ["sync", other, "--document", "notes", "--no-encrypt", "--json"] + options
+                let result = try await fixture.run(arguments + laptop.options)
+                try expectFailure(result, 66, "storeNotFound")
+                #expect(try result.errorMessage().contains("synchronizes notes with \(laptop.store.path)"))
+            }
+        }
+
+        @Test("A preview says what would happen, and a synchronization which command lists the conflicts")
+        func conflictHints() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            for device in [laptop, desktop] {
+                try execute("UPDATE note SET title = '\(device.home.lastPathComponent)' WHERE id = 1", device)
+            }
+            #expect(try await sync(laptop).status == 0)
+            let command = ["sync", desktop.store.path, "--document", "notes"] + desktop.options
+            let preview = try await fixture.run(command + ["--dry-run"]).output
+            #expect(preview.contains("Merging would overwrite or leave out 1 edit."), "\(preview)")
+            let merged = try await fixture.run(command).output
+            #expect(merged.contains("storesync conflicts \(desktop.store.path) lists them"), "\(merged)")
+        }
+
         @Test("sync --rules leaves out tables, and a misspelt rule is named")
         func rules() async throws {
             let fixture = try Fixture()

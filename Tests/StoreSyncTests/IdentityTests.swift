@@ -29,6 +29,7 @@ struct IdentityTests {
         try original.write("of the original")
         let third = try await original.push().value
         #expect(third.client != client)
+        #expect(third.warnings.contains { $0.contains("storesync remove client \(client).") }, "\(third.warnings)")
         #expect(third.divergedFrom == [client])
         #expect(try Self.uploads(in: fixture).isSuperset(of: uploads), "another device's upload was removed")
 
@@ -50,6 +51,11 @@ struct IdentityTests {
         let fifth = try await original.push().value
         #expect(fifth.client == third.client)
         #expect(fifth.divergedFrom == [third.client], "its former upload holds an edit that it discarded only locally")
+        // Both heads of one client are shown, and can be pulled as the warning says.
+        let stores = try await reader.status().value.documents.flatMap(\.stores).filter { $0.client == third.client }
+        #expect(stores.map(\.generation) == [third.generation, fifth.generation])
+        let hint = "--from \(third.client) --generation \(third.generation) "
+        #expect(fifth.warnings.contains { $0.contains(hint) }, "\(fifth.warnings)")
         #expect(await code { try await clone.pull().value } == .diverged)
         #expect(try await original.push(resolves: true).value.divergedFrom.isEmpty)
         _ = try await clone.pull().value

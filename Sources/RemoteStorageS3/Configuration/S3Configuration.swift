@@ -175,6 +175,9 @@ public struct S3Configuration: Sendable {
             let scheme = components.scheme?.lowercased(), scheme == "http" || scheme == "https"
         else { throw invalid("its endpoint's scheme is neither https nor http") }
         guard let host = components.host, !host.isEmpty else { throw invalid("its endpoint names no host") }
+        guard components.port.map((1...65_535).contains) ?? true else {
+            throw invalid("its endpoint's port isn't a number from 1 to 65535")
+        }
         guard components.user == nil, components.password == nil else {
             throw invalid("its endpoint holds credentials")
         }

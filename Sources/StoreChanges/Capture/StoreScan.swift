@@ -95,6 +95,7 @@ struct StoreScan {
 
     /// Reads the next row; `false` at the end.
     mutating func next() throws -> Bool {
+        try Task.checkCancellation()
         guard try statement.step() else { return false }
         key.clear()
         value.clear()

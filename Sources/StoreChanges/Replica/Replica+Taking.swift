@@ -88,8 +88,8 @@ extension Replica {
             """
             This device last synchronized another store, and this one has a different schema. Put back the store that was \
             synchronized; or let the newest version of the app open this one, and say what counts: --take remote, local or \
-            both. If that is refused too, begin again as another device: synchronize with another state directory. Edits \
-            that this device hadn't published are lost then.
+            both. Or move this one away: synchronizing with --take remote then creates the store from what is published, \
+            without edits that this device hadn't published.
             """
         )
     }

@@ -370,7 +370,7 @@ package final class Replica {
         guard let entry = try db.first(sql, [.integer(number)]).flatMap(conflict)?.conflict, !entry.lost.isEmpty else {
             throw StoreChangesError(
                 .conflictNotFound,
-                "There is no conflict \(number) that lost anything. storesync conflicts lists them."
+                "There is no conflict \(number) that lost anything. storesync conflicts STORE lists them."
             )
         }
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)

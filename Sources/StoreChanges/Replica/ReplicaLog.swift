@@ -252,6 +252,7 @@ struct ReplicaLog {
         for void in judgement.void { try setStatus(.void, of: void) }
         var digest = try digest()
         for entry in ready[common...] {
+            try Task.checkCancellation()
             guard let set = try arrived[entry.reference] ?? set(entry.reference) else { continue }
             try fold(set, entry, judgement, &digest)
         }

@@ -80,7 +80,10 @@ extension StoreChangesError {
             case .SQLITE_CORRUPT:
                 StoreChangesError(
                     .corrupt,
-                    "\(store) is damaged. Check it with “PRAGMA integrity_check”, or restore it from a backup.",
+                    """
+                    \(store) is damaged. Check it with “PRAGMA integrity_check”, or restore it from a backup. A store that was \
+                    synchronized can be moved away: synchronizing with --take remote creates it from what is published.
+                    """,
                     cause: error
                 )
             case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:

@@ -1,6 +1,6 @@
 import FileSupport
 package import Foundation
-import GRDB
+package import GRDB
 import SystemPackage
 
 #if canImport(Darwin)
@@ -10,6 +10,30 @@ import Glibc
 #endif
 
 extension SynchronizedStore {
+    /// Checks that a store can be written, before all devices of a document depend on that.
+    ///
+    /// Blocks. Nothing is written.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - app: The app's connection to it; `nil` for a connection of its own.
+    /// - Throws: ``StoreChangesError`` with `cannotWrite` or `busy`.
+    package static func requireWritable(storeAt url: URL, through app: (any DatabaseWriter)?) throws {
+        do {
+            let database = try app ?? DatabaseQueue(path: url.path, configuration: configuration)
+            try database.writeWithoutTransaction { db in
+                try db.inTransaction(.immediate) {
+                    // The first statement that changes a page creates the journal.
+                    let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+                    try db.execute(sql: "PRAGMA user_version = \(version)")
+                    return .rollback
+                }
+            }
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: url)
+        }
+    }
+
     /// The store with which a device begins to synchronize a document.
     package struct Beginning: Sendable {
         /// A copy of the store.

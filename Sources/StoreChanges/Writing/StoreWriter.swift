@@ -122,6 +122,7 @@ final class StoreWriter {
         var unsynchronized = UnsynchronizedRows(in: store, state.schema.unsynchronizedReferences)
         let mayRollBack = try mayRollBack()
         try pending.forEachDifference { target in
+            try Task.checkCancellation()
             if target.present == nil { try unsynchronized.note(target.row, in: table(target.row.table)) }
             counts[target.row.table, default: ChangeCounts()].add(target.former, target.present)
             // Without triggers, a statement that fails has changed nothing.

@@ -207,8 +207,8 @@ struct StoreChoice: Sendable {
         return StoreSyncError(
             .diverged,
             """
-            Several stores hold edits that none of the others holds: \(names). Pull one with --from CLIENT, export \
-            what you need from the others, then push with --resolves.
+            Several stores hold edits that none of the others holds: \(names). Pull one with --from CLIENT --generation N, \
+            export what you need from the others, then push with --resolves.
             """
         )
     }

@@ -152,15 +152,19 @@ public actor StatusOperation: Operation {
         _ seal: ApplicationSeal
     ) throws -> DocumentPart {
         let manifests = found.compactMap(\.value)
-        let newest = Dictionary(grouping: manifests, by: \.name.client).values.compactMap {
-            $0.max { $0.name < $1.name }
+        // Copies of a store on one device may have diverged: then a client has other heads than its newest upload.
+        let heads = Set(Lineage.heads(of: manifests).map(\.name))
+        let newest = Dictionary(grouping: manifests, by: \.name.client).values.flatMap { own in
+            let last = own.map(\.name).max()
+            return own.filter { $0.name == last || heads.contains($0.name) }
         }
         let legacy = seal.isEncrypted ? [] : Self.legacyStores(listed.published)
         let document = ApplicationStatus.Document(
             document: listed.document,
             description: listed.info.value?.description ?? "",
             userInfo: listed.info.value?.userInfo ?? [:],
-            stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client }
+            stores: (newest.map(ApplicationStatus.Store.init) + legacy)
+                .sorted { ($0.client, $0.generation) < ($1.client, $1.generation) }
         )
         let info = [listed.info.unreadable, try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
         let unreadable = found.compactMap(\.unreadable) + info

@@ -99,6 +99,7 @@ extension SynchronizationOperation {
             try StoreSnapshot.checkDatabase(store)
             do {
                 try request.rules?.validate(forStoreAt: request.url)
+                try SynchronizedStore.requireWritable(storeAt: request.url, through: request.app)
             } catch let error as StoreChangesError {
                 throw StoreSyncError(error)
             }
@@ -189,6 +190,18 @@ extension SynchronizationOperation {
 
     /// Creates a store that was synchronized and is gone, if the user wants that.
     private func createMissingStore(_ origin: SyncOrigin, _ context: OperationContext) async throws {
+        let last = try await memory(since: origin, context).lastStore
+        if let last, last.path != request.url.path, last.stateDirectory == state.path,
+            FileManager.default.fileExists(atPath: last.path)
+        {
+            throw StoreSyncError(
+                .storeNotFound,
+                """
+                There is no store at \(request.url.path): this device synchronizes \(document.document) with \(last.path). \
+                Check the path.
+                """
+            )
+        }
         guard request.takes == .remote else {
             throw StoreSyncError(
                 .storeNotFound,

@@ -299,8 +299,8 @@ public actor WholeStoreUploadOperation: Operation {
         let diverged = heads.contains(name) ? heads.filter { $0 != name } : []
         let divergence = diverged.map {
             """
-            \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) to inspect it. Push with \
-            --resolves once this store is to replace both.
+            \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) --generation \
+            \($0.generation) to inspect it. Push with --resolves once this store is to replace both.
             """
         }
         return WholeStoreUpload(
@@ -311,7 +311,19 @@ public actor WholeStoreUploadOperation: Operation {
             isEncrypted: seal.isEncrypted,
             isUnchanged: isUnchanged,
             divergedFrom: Set(diverged.map(\.client)).sorted(),
-            warnings: document.allWarnings + divergence
+            warnings: document.allWarnings + identityWarnings(target.client) + divergence
         )
+    }
+
+    /// The warning that this device has become another client.
+    private func identityWarnings(_ client: RemoteIdentifier) -> [String] {
+        let former = document.application.client
+        guard client != former else { return [] }
+        return [
+            """
+            Another device used the identity of this one, or this one was restored from a backup: it continues as client \
+            \(client). If no device uses \(former) any more: storesync remove client \(former).
+            """
+        ]
     }
 }

@@ -17,7 +17,7 @@ extension VerificationOperation {
             var head: SyncHead?
             let path = document.syncHead(name)
             let role = ApplicationSeal.Role.syncHead(name, since: origin.identifier, of: identity)
-            try await check(path, role) { head = try SyncHead($0, named: name, at: path) }
+            try await checkLog(path, role) { head = try SyncHead($0, named: name, at: path) }
             for segment in head?.segments ?? [] {
                 try await check(segment, of: name.client, since: origin, identity, document)
             }
@@ -34,7 +34,7 @@ extension VerificationOperation {
         let path = document.syncSegment(segment, of: client)
         guard !known.contains(path) else { return }
         let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin.identifier, of: identity)
-        let isThere = try await check(path, role) { content in
+        let isThere = try await checkLog(path, role) { content in
             let numbers = segment.first..<segment.last + 1
             _ = try EncodedSets.decode(content[...], numbers, of: client, at: path)
         }

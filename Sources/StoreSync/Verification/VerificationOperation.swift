@@ -152,11 +152,37 @@ public actor VerificationOperation: Operation {
         _ role: ApplicationSeal.Role? = nil,
         _ check: ([UInt8]) throws -> Void
     ) async throws -> Bool {
+        try await self.check(path, fetching: hooks.fetchFile) { bytes in
+            try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
+        }
+    }
+
+    /// Reads a file of the document's log, which may be larger than others, and passes its content to `check`.
+    ///
+    /// - Returns: Whether the file exists.
+    @discardableResult
+    func checkLog(
+        _ path: RemotePath,
+        _ role: ApplicationSeal.Role,
+        _ check: ([UInt8]) throws -> Void
+    ) async throws -> Bool {
+        let limit = SyncFileName.maximumBytes(at: path)
+        let hooks = backend.synchronizationHooks
+        return try await self.check(path, fetching: { try await hooks.fetchSyncFile(at: $0, upTo: limit) }) { bytes in
+            try check(seal.open(bytes, as: role, at: path, upTo: limit))
+        }
+    }
+
+    private func check(
+        _ path: RemotePath,
+        fetching fetch: (RemotePath) async throws -> [UInt8]?,
+        _ check: ([UInt8]) throws -> Void
+    ) async throws -> Bool {
         known.insert(path)
         do {
-            guard let bytes = try await hooks.fetchFile(at: path) else { return false }
+            guard let bytes = try await fetch(path) else { return false }
             count(path, Int64(bytes.count))
-            try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
+            try check(bytes)
         } catch let error as StoreSyncError {
             problem(path, code: "\(error.code)", error.message)
         } catch let error as RemoteError where Self.isOfOneFile(error) {

@@ -52,8 +52,8 @@ struct PageTests {
 
     @Test("finds what comparing all rows finds, whatever the app writes", arguments: 0..<SimulatedSchemas.all.count)
     func random(index: Int) throws {
-        let rows = TestDepth.choose(quick: 150, ci: 300, deep: 300)
-        for seed in TestDepth.seeds(quick: 1, ci: 3, deep: 2_000) {
+        let rows = TestDepth.choose(quick: 150, ci: 200, deep: 300)
+        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 2_000) {
             var random = SplitMix64(seed: seed &* 100 &+ UInt64(index))
             let schemaSQL = SimulatedSchemas.all[index]
             var twins = try Twins(schemaSQL)

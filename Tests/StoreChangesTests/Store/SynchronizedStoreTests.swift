@@ -10,7 +10,7 @@ import Testing
 @Suite("A synchronized store", .timeLimit(.minutes(60)))
 struct SynchronizedStoreTests {
     /// Two devices with a store each, in a folder that goes with the test.
-    private final class Fixture {
+    private final class Fixture: Sendable {
         let folder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())", directoryHint: .isDirectory)
 
         init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
@@ -63,6 +63,28 @@ struct SynchronizedStoreTests {
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
         #expect(try fixture.open("laptop").recordSet() == nil)
         #expect(try fixture.open("phone").recordSet() == nil)
+    }
+
+    @Test("A cancelled task captures, integrates and writes nothing; the next one does, and the app's settings stay")
+    func cancelled() async throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronize(with: []) }
+        try await laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try await phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        for received in [[], sets] {
+            let cancelled = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                _ = try fixture.open("phone", through: phone).synchronize(with: received)
+            }
+            await #expect(throws: CancellationError.self) { try await cancelled.value }
+            #expect(try titles(phone) == ["bread"])
+            #expect(try await phone.read { try Bool.fetchOne($0, sql: "PRAGMA foreign_keys") } == true)
+        }
+        let outcome = try fixture.open("phone", through: phone).synchronize(with: sets)
+        #expect(outcome.captured.flatMap(\.changes).count == 1)
+        #expect(try titles(phone) == ["bread", "milk"])
     }
 
     @Test("Rows without a key are written, though nothing else is")

@@ -59,6 +59,23 @@ struct SynchronizationTests {
         #expect(try b.query("SELECT name FROM person ORDER BY name") == ["Ada", "Bob", "Yan", "Zoe"])
     }
 
+    @Test("A first synchronization that can't write its store decides nothing for other devices")
+    func unwritableStore() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let writer = try DatabaseQueue(path: a.store.path, configuration: configuration)
+        try await writer.writeWithoutTransaction { try $0.beginTransaction(.immediate) }
+        #expect(await code { try await a.synchronize().value } == .busy)
+        try b.execute("INSERT INTO note VALUES (1, 'of b')")
+        #expect(try await b.push().value.generation == 2)
+        try await writer.writeWithoutTransaction { try $0.rollback() }
+    }
+
     @Test("Edits made before the first synchronization of a pulled store are kept")
     func editedBeforeJoining() async throws {
         let fixture = try Fixture(password: "correct horse")

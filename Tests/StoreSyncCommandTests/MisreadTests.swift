@@ -1,0 +1,77 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("What the command would misread is refused, and nothing is written")
+    struct MisreadTests {
+        private static let credentials = [
+            "STORESYNC_WEBDAV_PASSWORD": "geheim", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "geheim",
+        ]
+
+        /// Expects that a shell command, in which `$storesync` is the command, is refused.
+        private func expectUsage(
+            _ script: String,
+            _ fixture: Fixture,
+            saying words: String,
+            _ environment: [String: String] = [:]
+        ) async throws {
+            let before = try Listing(of: fixture.folder)
+            let values = ["storesync": ChildProcess.storesync.path, "share": fixture.share.path].merging(environment) {
+                $1
+            }
+            let result = try await ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", script],
+                environment: fixture.environment.merging(values) { $1 }
+            ).finish()
+            #expect(result.status == 64, "\(result)")
+            #expect(try result.errorMessage().contains(words), "\(result)")
+            #expect(try Listing(of: fixture.folder) == before)
+        }
+
+        @Test(
+            "a folder's URL with a query or a fragment, a port that doesn't exist, an empty state directory, no certificate",
+            arguments: [
+                ("--remote \"file://$share#1\"", "Write # in a path as %23"),
+                ("--remote \"file://$share?x\"", "Write # in a path as %23"),
+                ("--remote webdav://user@127.0.0.1:99999/x", "its port isn't a number from 1 to 65535"),
+                ("--remote 's3://bucket/x?endpoint=http://127.0.0.1:99999'", "its endpoint's port isn't"),
+                ("--remote \"file://$share\" --state ''", "--state is empty"),
+                ("--remote webdavs://user@127.0.0.1/x --certificate /nowhere.pem", "holds no certificate"),
+            ]
+        )
+        func options(options: String, words: String) async throws {
+            let fixture = try Fixture()
+            let command = "$storesync register --no-encrypt --app org.example.notes \(options) --json"
+            try await expectUsage(command, fixture, saying: words, Self.credentials)
+        }
+
+        @Test("an argument or a password that isn't UTF-8")
+        func encoding() async throws {
+            let fixture = try Fixture()
+            let options = "--app org.example.notes --remote \"file://$share\" --json"
+            try await expectUsage("$storesync check \"$(printf 'caf\\351')\" --json", fixture, saying: "isn't UTF-8")
+            let password = "STORESYNC_PASSWORD=$(printf 'pw\\377') $storesync register --encrypt \(options)"
+            try await expectUsage(password, fixture, saying: "isn't UTF-8")
+            let remote = "--app org.example.notes --remote webdavs://user@127.0.0.1/x --json"
+            let webDAV = "STORESYNC_WEBDAV_PASSWORD=$(printf 'pw\\377') $storesync status \(remote)"
+            try await expectUsage(webDAV, fixture, saying: "isn't UTF-8")
+        }
+
+        @Test(
+            "with --json, the error names what is wrong, not --json",
+            arguments: [("statu", "statu"), ("list", "list")]
+        )
+        func blame(command: String, word: String) async throws {
+            let message = try await Fixture().run([command, "--json"]).errorMessage()
+            #expect(message.contains(word) && !message.contains("--json"), "\(message)")
+        }
+
+        @Test("a scheme in capitals is the same remote")
+        func capitals() async throws {
+            let fixture = try Fixture()
+            let options = ["--app", "org.example.notes", "--remote", "FILE://LOCALHOST\(fixture.share.path)"]
+            #expect(try await fixture.run(["register", "--no-encrypt"] + options).status == 0)
+        }
+    }
+}
