@@ -37,8 +37,8 @@ struct RemoteLocation {
         /// - Throws: ``UsageError`` if there is none in the file: connecting would only fail, as if the server were down.
         func trustedCertificates() throws -> [URL] {
             guard let certificate else { return [] }
-            let text = try? String(contentsOfFile: certificate, encoding: .utf8)
-            guard text?.contains("-----BEGIN CERTIFICATE-----") == true else {
+            let bytes = try? Data(contentsOf: URL(fileURLWithPath: certificate))
+            guard bytes?.range(of: Data("CERTIFICATE-----".utf8)) != nil else {
                 throw UsageError("\(certificate) can't be read, or holds no certificate in PEM form. Check the path.")
             }
             return [URL(fileURLWithPath: certificate)]

@@ -42,19 +42,23 @@ struct StoreSyncCommand: AsyncParsableCommand {
         }
     }
 
-    /// Parses arguments. A command that only has subcommands doesn't know `--json`, and says itself what is missing.
+    /// Parses arguments.
+    ///
+    /// A command that only has subcommands doesn't know `--json`, and says itself what is missing.
     private static func parse(_ arguments: [String]) throws -> any ParsableCommand {
         do {
             return try parseAsRoot(arguments)
         } catch  where arguments.contains("--json") {
-            return try parseAsRoot(arguments.filter { $0 != "--json" })
+            let command = try parseAsRoot(arguments.filter { $0 != "--json" })
+            guard !type(of: command).configuration.subcommands.isEmpty else { throw error }
+            return command
         }
     }
 
     /// Refuses an argument that isn't UTF-8: Swift repairs it, and the path would be that of another file.
     private static func refuseRepairedArguments() throws {
         let arguments = UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc))
-        for case let argument? in arguments where String(validatingCString: argument) == nil {
+        for case let argument? in arguments.dropFirst() where String(validatingCString: argument) == nil {
             throw ValidationError(
                 "The argument \(String(cString: argument)) isn't UTF-8. Rename the file, or use a link to it."
             )

@@ -42,7 +42,7 @@ struct OperationGuaranteesTests {
     @Test("D1: in every order, cancelled anywhere: start, progress, exactly one ending; nothing overlaps or follows it")
     func guarantees() async throws {
         var outcomes: [OperationState: Int] = [:]
-        let seeds = TestDepth.seeds(quick: 2_000, ci: 10_000, deep: 1_000_000)
+        let seeds = TestDepth.seeds(quick: 2_000, ci: 5_000, deep: 1_000_000)
         let start = ContinuousClock.now
         var rest = seeds
         while !rest.isEmpty {

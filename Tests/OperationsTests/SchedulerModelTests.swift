@@ -23,7 +23,7 @@ struct SchedulerModelTests {
 
     @Test("D2, D5: random programs follow the rules at every event, and all of them drain")
     func programs() {
-        let seeds = TestDepth.seeds(quick: 2_000, ci: 5_000, deep: 1_000_000)
+        let seeds = TestDepth.seeds(quick: 2_000, ci: 3_000, deep: 1_000_000)
         let (events, grants) = explore(seeds, SchedulerProgram.Shape())
         // A search with few events and grants would prove little.
         #expect(events > seeds.count * 15 && grants > seeds.count * 3)
@@ -31,13 +31,13 @@ struct SchedulerModelTests {
 
     @Test("random programs follow the rules at the 32nd grant, which takes the oldest operation")
     func ageing() {
-        _ = explore(TestDepth.seeds(quick: 400, ci: 2_000, deep: 200_000), SchedulerProgram.Shape(warmUp: 20...31))
+        _ = explore(TestDepth.seeds(quick: 400, ci: 1_000, deep: 200_000), SchedulerProgram.Shape(warmUp: 20...31))
     }
 
     @Test("nothing starves in long programs: an eligible operation gets a slot after a bounded number of grants")
     func starvation() {
         _ = explore(
-            TestDepth.seeds(quick: 20, ci: 200, deep: 10_000),
+            TestDepth.seeds(quick: 20, ci: 100, deep: 10_000),
             SchedulerProgram.Shape(steps: 400...600, maximum: 25)
         )
     }

@@ -18,12 +18,12 @@ package enum Accident: String, CaseIterable, Sendable {
         }
     }
 
-    /// Returns pairs of a server and an accident: all of them, or in quick tests each accident on one of the servers.
+    /// Returns pairs of a server and an accident: each accident on one of the servers, or in deep tests on all of them.
     package static func combined<Server: Sendable>(_ servers: [Server], _ accidents: [Accident]) -> [(Server, Accident)]
     {
         servers.indices.flatMap { server in
             accidents.indices
-                .filter { TestDepth.current != .quick || $0 % servers.count == server }
+                .filter { TestDepth.isDeep || $0 % servers.count == server }
                 .map { (servers[server], accidents[$0]) }
         }
     }

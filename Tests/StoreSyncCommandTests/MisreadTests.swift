@@ -67,6 +67,11 @@ extension CommandTests {
             #expect(message.contains(word) && !message.contains("--json"), "\(message)")
         }
 
+        @Test("--json before the command is wrong usage, as an object")
+        func position() async throws {
+            try expectFailure(try await Fixture().run(["--json", "status"]), 64, "usage")
+        }
+
         @Test("a scheme in capitals is the same remote")
         func capitals() async throws {
             let fixture = try Fixture()

@@ -119,7 +119,7 @@ private func kills(from offset: Int) -> [(first: Int, second: Int)] {
     let pairs = (1...8).flatMap { first in (1...8).map { (first: first, second: $0) } }
     guard !TestDepth.isDeep else { return pairs }
     let sample = pairs.filter { $0.second == $0.first * 5 % 9 }
-    let interval = TestDepth.choose(quick: 5, ci: 1, deep: 1)
+    let interval = TestDepth.choose(quick: 5, ci: 2, deep: 1)
     return stride(from: offset % interval, to: sample.count, by: interval).map { sample[$0] }
 }
 

@@ -34,7 +34,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 8, ci: 60, deep: 5_000) {
+        for seed in TestDepth.seeds(quick: 8, ci: 24, deep: 5_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -60,7 +60,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func pushingFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 3, ci: 20, deep: 1_000) {
+        for seed in TestDepth.seeds(quick: 3, ci: 8, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -94,7 +94,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func passwords(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 2, ci: 5, deep: 100) {
+        for seed in TestDepth.seeds(quick: 2, ci: 3, deep: 100) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -138,7 +138,7 @@ struct RegistrationRaceTests {
     )
     func mixedDecisions() async throws {
         for place in Place.allCases {
-            for seed in TestDepth.seeds(quick: 3, ci: 20, deep: 1_000) {
+            for seed in TestDepth.seeds(quick: 3, ci: 8, deep: 1_000) {
                 try await Simulation.run(seed: seed) { simulation in
                     let fixture = try Fixture()
                     let backend = place.backend(fixture, simulation)

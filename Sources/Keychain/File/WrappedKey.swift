@@ -103,7 +103,13 @@ struct WrappedKey: Sendable, Equatable {
                     "There isn't enough memory to check the passphrase. Try again.",
                     cause: error
                 )
-            case .costlyParameters, .insufficientMemory: throw KeychainError(.unavailable, error.message, cause: error)
+            case .insufficientMemory:
+                throw KeychainError(
+                    .unavailable,
+                    "Checking the passphrase takes more memory than this machine has to give. Open the keychain on another machine.",
+                    cause: error
+                )
+            case .costlyParameters: throw KeychainError(.unavailable, error.message, cause: error)
             default:
                 throw KeychainError(
                     .tampered,

@@ -17,17 +17,14 @@ extension SynchronizedStore {
     /// - Parameters:
     ///   - url: The store.
     ///   - app: The app's connection to it; `nil` for a connection of its own.
-    /// - Throws: ``StoreChangesError`` with `cannotWrite` or `busy`.
+    /// - Throws: ``StoreChangesError``.
     package static func requireWritable(storeAt url: URL, through app: (any DatabaseWriter)?) throws {
         do {
-            let database = try app ?? DatabaseQueue(path: url.path, configuration: configuration)
-            try database.writeWithoutTransaction { db in
-                try db.inTransaction(.immediate) {
-                    // The first statement that changes a page creates the journal.
-                    let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-                    try db.execute(sql: "PRAGMA user_version = \(version)")
-                    return .rollback
-                }
+            _ = try StoreConnection(storeAt: url, through: app).write { db in
+                // The first statement that changes a page creates the journal.
+                let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+                try db.execute(sql: "PRAGMA user_version = \(version)")
+                return .rollback
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)

@@ -60,13 +60,23 @@ struct FormerFiles: Sendable {
     }
 
     private func remove(_ document: DocumentHierarchy) async throws {
-        guard try await isFormer(document.documentInfo) == true, try await isCurrent() else { return }
+        guard try await isFormer(document), try await isCurrent() else { return }
         for item in try await backend.list(document.root) ?? [] {
             let path = try document.root.appending(item.name)
             if path != document.documentInfo { try await backend.remove(path) }
         }
-        guard try await isFormer(document.documentInfo) == true, try await isCurrent() else { return }
+        guard try await isFormer(document.documentInfo) != false, try await isCurrent() else { return }
         try await backend.remove(document.root)
+    }
+
+    /// Whether a document is of another epoch; without an info that tells, its integrity keys do.
+    private func isFormer(_ document: DocumentHierarchy) async throws -> Bool {
+        if let isFormer = try await isFormer(document.documentInfo) { return isFormer }
+        var areFormer: Set<Bool> = []
+        for path in try await files(in: document.integrityKeys) {
+            if let isFormer = try await isFormer(path) { areFormer.insert(isFormer) }
+        }
+        return areFormer == [true]
     }
 
     /// Whether the application is still of this epoch.

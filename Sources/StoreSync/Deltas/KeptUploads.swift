@@ -61,7 +61,9 @@ extension PublishedStores {
         // An upload whose manifest couldn't be read may build on any other.
         let unread = names.subtracting(opened).subtracting(included)
         guard !records.contains(where: { unread.contains($0.name) }) else { return [] }
-        let removable = Set(records.filter { !$0.isPublished || included.contains($0.name) }.map(\.name))
+        // So may an upload whose manifest hasn't arrived.
+        let late = records.contains { $0.isPublished && !names.contains($0.name) && !included.contains($0.name) }
+        let removable = Set(records.filter { !$0.isPublished || included.contains($0.name) && !late }.map(\.name))
             .subtracting(StoreChain.uploadsNeeded(by: manifests))
         return folders.filter { removable.contains($0) && !names.contains($0) }
     }

@@ -55,9 +55,11 @@ struct StoreChoice: Sendable {
             // What isn't authentic may be damaged or planted, and says nothing of this program's age.
             if error.code == .unsupportedFormat, !(error.cause is CryptographyError) { throw error }
             corruption = error
-            warnings.append(
-                "The manifest of \(name) hasn't fully arrived, or is damaged. An older store is used if there is one."
-            )
+            let reason =
+                error.code == .unsupportedFormat
+                ? "is damaged, or a newer version of this program wrote it: then update this one"
+                : "hasn't fully arrived, or is damaged"
+            warnings.append("The manifest of \(name) \(reason). An older store is used if there is one.")
         }
         while true {
             let candidates = candidates

@@ -229,7 +229,9 @@ public actor WholeStoreDownloadOperation: Operation {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         let expected = source.manifest?[file]
-        let receiver = FileReceiver(url: url, context: progress.context, limit: expected?.size)
+        // A sealed file ends with its last chunk, or doesn't open.
+        let limit = document.application.isEncrypted ? nil : expected?.size
+        let receiver = FileReceiver(url: url, context: progress.context, limit: limit)
         if document.application.isEncrypted {
             let pass = try await open(content, as: file, of: source) { try await receiver.receive($0) }
             if let expected, expected.isProven(by: pass) { return expected.contentRoot }

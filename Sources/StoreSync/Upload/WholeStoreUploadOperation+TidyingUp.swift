@@ -1,4 +1,5 @@
 import ContentDigests
+import Foundation
 import Operations
 import RemoteStorage
 import ThreadSupport
@@ -95,6 +96,9 @@ extension WholeStoreUploadOperation {
         }
     }
 
+    /// How long the files of an upload may take to arrive, in seconds.
+    private static let longestArrival: TimeInterval = 30 * 24 * 3600
+
     /// Returns the clients all of whose uploads are known: an upload that couldn't be read may build on any other.
     private func clientsWithoutUnreadUploads(
         among clients: Set<RemoteIdentifier>,
@@ -103,11 +107,12 @@ extension WholeStoreUploadOperation {
     ) async throws -> Set<RemoteIdentifier> {
         let known = includes.union(published.manifests.map(\.name))
         let unread = published.names.subtracting(known).map(\.client)
-        // A delta whose manifest hasn't arrived. A whole copy builds on nothing.
+        // A delta whose manifest hasn't arrived, unless its client died a month ago. A whole copy builds on nothing.
+        let start = state.now() - Self.longestArrival
         let arriving = Set(published.folders).subtracting(known).subtracting(published.names)
             .filter { clients.contains($0.client) }
         let deltas = try await catalog.files(of: Array(arriving)).filter { folder, files in
-            files.contains { $0.name == hierarchy.delta(folder).lastComponent }
+            files.contains { $0.name == hierarchy.delta(folder).lastComponent && $0.modified ?? .distantFuture > start }
         }
         return clients.subtracting(unread).subtracting(deltas.keys.map(\.client))
     }

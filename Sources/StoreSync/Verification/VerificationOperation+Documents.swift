@@ -305,7 +305,7 @@ extension VerificationOperation {
             }
             guard abandoned.contains(folder) else {
                 report.warnings.append(
-                    "\(path) isn't removed: its manifest, or one that builds on it, may still arrive."
+                    "\(path) isn't removed: its manifest, or that of an upload which builds on it, may still arrive."
                 )
                 continue
             }

@@ -9,7 +9,7 @@ import ThreadSupport
 struct StartOrderTests {
     @Test("D5: operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
     func programs() async throws {
-        for seed in TestDepth.seeds(quick: 200, ci: 1_000, deep: 100_000) {
+        for seed in TestDepth.seeds(quick: 200, ci: 500, deep: 100_000) {
             let complaints = try await Simulation.run(seed: seed) { simulation in
                 var program = QuietProgram(simulation)
                 try await program.run()
@@ -41,7 +41,7 @@ struct StartOrderTests {
 
     @Test("operations start after older ones that become ready meanwhile")
     func readiness() async throws {
-        for seed in TestDepth.seeds(quick: 10, ci: 100, deep: 1_000) {
+        for seed in TestDepth.seeds(quick: 10, ci: 50, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 2))
                 let (go, hasStarted) = (Gate(), Gate())

@@ -149,7 +149,7 @@ struct PageTests {
 
     @Test(
         "A damaged record of the pages is none, whatever is left of it: every edit is found",
-        arguments: TestDepth.seeds(quick: 15, ci: 60, deep: 2_000)
+        arguments: TestDepth.seeds(quick: 15, ci: 30, deep: 2_000)
     )
     func damagedRecord(seed: UInt64) throws {
         let device = try device()
@@ -296,7 +296,7 @@ struct PageTests {
     @Test("Any bytes can be asked for being a page")
     func fuzzed() {
         var random = SplitMix64(seed: 1)
-        for _ in 0..<TestDepth.choose(quick: 2_000, ci: 10_000, deep: 1_000_000) {
+        for _ in 0..<TestDepth.choose(quick: 2_000, ci: 5_000, deep: 1_000_000) {
             var bytes = (0..<512).map { _ in random.chance(50) ? 0 : UInt8.random(in: .min ... .max, using: &random) }
             bytes[0] = [2, 5, 10, 13].randomElement(using: &random) ?? 0
             bytes.withUnsafeBytes { bytes in
@@ -309,7 +309,7 @@ struct PageTests {
     @Test("Trees with circles and pages that don't exist are told from others")
     func brokenTrees() throws {
         var random = SplitMix64(seed: 1)
-        for _ in 0..<TestDepth.choose(quick: 200, ci: 1_000, deep: 100_000) {
+        for _ in 0..<TestDepth.choose(quick: 200, ci: 500, deep: 100_000) {
             let pages = StorePages(
                 pageSize: 512,
                 pages: (0..<20).map { _ in

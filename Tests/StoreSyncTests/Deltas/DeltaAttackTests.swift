@@ -112,9 +112,20 @@ struct DeltaAttackTests {
             #expect(report.warnings.contains { $0.contains("isn't removed") }, "\(report.warnings)")
             try manifest.write(to: scene.manifest(generation))
         }
+        // Another device's upload includes the first three; the fourth builds on them.
+        let late = try [3, 4].map { ($0, try Data(contentsOf: scene.manifest($0))) }
+        try FileManager.default.removeItem(at: scene.manifest(4))
         let b = try scene.scene.fixture.device("b")
-        #expect(try await b.pull().value.generation == 4)
-        #expect(try Data(contentsOf: b.store) == scene.stores[3])
+        #expect(try await b.pull().value.generation == 3)
+        var generator = SplitMix64(seed: 33)
+        try RowStore.update(1, in: b.store, &generator)
+        _ = try await b.push().value
+        try FileManager.default.removeItem(at: scene.manifest(3))
+        #expect(try await scene.a.verify(repairs: true).value.repaired.isEmpty)
+        for (generation, manifest) in late { try manifest.write(to: scene.manifest(generation)) }
+        let c = try scene.scene.fixture.device("c")
+        #expect(try await c.pull(from: scene.manifests[0].name.client, generation: 4).value.generation == 4)
+        #expect(try Data(contentsOf: c.store) == scene.stores[3])
     }
 
     @Test(
@@ -183,7 +194,7 @@ struct DeltaAttackTests {
                     try changed.write(to: url)
                     let found = try await scene.found()
                     #expect(found.generation != 4, "\(url.lastPathComponent) at \(offset)")
-                    // A manifest that can't be read is one that hasn't arrived, whatever its first bytes say.
+                    // A manifest that can't be read counts as not arrived, whatever its first bytes say.
                     if url == scene.manifest(generation) {
                         #expect(
                             found.generation == (generation == 1 ? nil : generation - 1),

@@ -160,6 +160,10 @@ struct ReplacementTests {
             for path in paths { try await backend.write(start, to: path, when: .always) }
             kept += paths
         }
+        // Without an info, a document's keys tell.
+        let lost = try hierarchy.document(RemoteIdentifier("lost"))
+        try await write(former, lost.integrityKey("key"))
+        gone.append(try lost.integrityKey("key"))
         let unnamed = try hierarchy.document(RemoteIdentifier("unnamed")).root.appending("file")
         try await write(now, unnamed)
         kept.append(unnamed)
