@@ -51,6 +51,7 @@
 @_exported import var Glibc.S_IFMT
 @_exported import var Glibc.S_IFREG
 @_exported import var Glibc.TCSAFLUSH
+@_exported import var Glibc.TIOCGWINSZ
 @_exported import var Glibc.W_OK
 @_exported import func Glibc._exit
 @_exported import func Glibc.access
@@ -69,9 +70,11 @@
 @_exported import func Glibc.free
 @_exported import func Glibc.fsync
 @_exported import func Glibc.ftruncate
+@_exported import func Glibc.getenv
 @_exported import func Glibc.geteuid
 @_exported import func Glibc.getpid
 @_exported import struct Glibc.gid_t
+@_exported import func Glibc.ioctl
 @_exported import func Glibc.isatty
 @_exported import func Glibc.link
 @_exported import func Glibc.linkat
@@ -108,6 +111,7 @@
 @_exported import struct Glibc.uid_t
 @_exported import func Glibc.unlink
 @_exported import func Glibc.unlinkat
+@_exported import struct Glibc.winsize
 @_exported import func Glibc.write
 
 /// A source of events of a file.

@@ -63,7 +63,9 @@ struct FormerFiles: Sendable {
         guard try await isFormer(document), try await isCurrent() else { return }
         for item in try await backend.list(document.root) ?? [] {
             let path = try document.root.appending(item.name)
-            if path != document.documentInfo { try await backend.remove(path) }
+            // What tells that the document is a former one goes last.
+            guard ![document.documentInfo, document.integrityKeys].contains(path) else { continue }
+            try await backend.remove(path)
         }
         guard try await isFormer(document.documentInfo) != false, try await isCurrent() else { return }
         try await backend.remove(document.root)
