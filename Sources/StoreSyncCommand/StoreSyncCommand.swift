@@ -48,9 +48,10 @@ struct StoreSyncCommand: AsyncParsableCommand {
     private static func parse(_ arguments: [String]) throws -> any ParsableCommand {
         do {
             return try parseAsRoot(arguments)
-        } catch  where arguments.contains("--json") {
+        } catch {
+            guard arguments.contains("--json") else { throw error }
             let command = try parseAsRoot(arguments.filter { $0 != "--json" })
-            guard !type(of: command).configuration.subcommands.isEmpty else { throw error }
+            guard !(command is Self), !type(of: command).configuration.subcommands.isEmpty else { throw error }
             return command
         }
     }
