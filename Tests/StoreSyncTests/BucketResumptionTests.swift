@@ -113,8 +113,8 @@ struct BucketResumptionTests {
 
 /// Returns the eighths at which a push and the next push die: all pairs in deep tests.
 ///
-/// In continuous integration each eighth occurs once as the first and once as the second. Quick tests try every third of
-/// these pairs, from the one of index `offset` on.
+/// Otherwise a sample of eight pairs, in which each eighth occurs once as the first and once as the second: every second pair
+/// in continuous integration and every fifth in quick tests, from the pair of index `offset` on.
 private func kills(from offset: Int) -> [(first: Int, second: Int)] {
     let pairs = (1...8).flatMap { first in (1...8).map { (first: first, second: $0) } }
     guard !TestDepth.isDeep else { return pairs }
