@@ -28,9 +28,12 @@ struct Records {
         case "capture":
             let sets = try store.recordChanges()
             for (number, set) in sets.enumerated() where values.count > 4 {
-                try Data(set.encoded).write(to: URL(filePath: values[4] + (number == 0 ? "" : ".\(number)")))
+                let sequence = set.reference.id.sequence
+                for set in try store.ownSets(sequence...sequence) {
+                    try Data(set.encoded).write(to: URL(filePath: values[4] + (number == 0 ? "" : ".\(number)")))
+                }
             }
-            report(start, "captured", sets.reduce(0) { $0 + $1.changes.count })
+            report(start, "captured", sets.reduce(0) { $0 + $1.changeCount })
         case "synchronize":
             let sets = try values[4...].map { try SyncChangeSet(decoding: Array(Data(contentsOf: URL(filePath: $0)))) }
             let outcome = try store.synchronize(with: sets)

@@ -42,6 +42,12 @@ extension Capture {
         return parents
     }
 
+    /// Whether deleted rows of a table can take others with them, or the other way round.
+    func canCascade(_ table: String) throws -> Bool {
+        if try !cascades(of: table).isEmpty { return true }
+        return try state.schema.table(table).incoming.contains { try cascades(of: $0.table).contains($0) }
+    }
+
     private func cascades(of table: String) throws -> [FoldSchema.ReferenceID] {
         try state.schema.table(table).references.enumerated().filter { $0.element.key.onDelete == .cascade }
             .map { FoldSchema.ReferenceID(table: table, index: $0.offset) }

@@ -5,8 +5,10 @@ struct Capture {
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private let names: RowNames
-    private var changes: [Change] = []
-    /// The rows that are gone, as they were.
+    private var changes: CapturedChanges
+    /// Whether a change counts; all do unless the user has said otherwise.
+    private let counts: (Change) throws -> Bool
+    /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round, as they were.
     var deleted: [RowReference: StoredRow] = [:]
     /// The rows whose integer keys SQLite has given to new rows, by table and number.
     private var formerRows: [String: [Int64: RowName]] = [:]
@@ -19,9 +21,19 @@ struct Capture {
     ///   - store: A connection in a read transaction.
     ///   - state: The replica, in a write transaction.
     ///   - client: This device.
-    init(of store: SQLConnection, _ state: ReplicaState, by client: ClientID) {
+    ///   - changes: Where the changes go.
+    ///   - counts: Whether a change counts.
+    init(
+        of store: SQLConnection,
+        _ state: ReplicaState,
+        by client: ClientID,
+        into changes: CapturedChanges,
+        where counts: @escaping (Change) throws -> Bool = { _ in true }
+    ) {
         self.store = store
         self.state = state
+        self.changes = changes
+        self.counts = counts
         names = RowNames(in: store, state, by: client)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
@@ -34,7 +46,7 @@ struct Capture {
     ///   - pages: The store's pages, which tell which rows may have changed; `nil` if all rows are compared.
     /// - Returns: The changes.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    mutating func run(allowsDeletions: Bool = false, since pages: RememberedPages? = nil) throws -> [Change] {
+    mutating func run(allowsDeletions: Bool, since pages: RememberedPages? = nil) throws -> CapturedChanges {
         // Tables that give rows their names come first.
         func givesNames(_ table: String) -> Bool { state.schema.numberedTable(table) == table }
         let sorted = state.schema.tables.keys.sorted { $0.precedes($1) }
@@ -60,12 +72,21 @@ struct Capture {
         }
         let deletedParents = try deletedParents()
         for (row, stored) in deleted {
-            let parents = try parents(row, stored, among: deletedParents)
-            let image = state.schema.imageDigest(of: stored)
-            changes.append(Change(row.table, row.row, .delete(DeletedRow(image: image, parents: parents))))
-            try pending.setBase(row, nil)
+            try noteDeleted(row, stored, parents: try parents(row, stored, among: deletedParents))
         }
         return changes
+    }
+
+    private mutating func note(_ change: Change, size: Int) throws {
+        guard try counts(change) else { return }
+        try changes.append(change, size: size)
+    }
+
+    private mutating func noteDeleted(_ row: RowReference, _ stored: StoredRow, parents: Set<RowReference>) throws {
+        let image = state.schema.imageDigest(of: stored)
+        let edit = Edit.delete(DeletedRow(image: image, parents: parents))
+        try note(Change(row.table, row.row, edit), size: SetDigest.byteCount)
+        try pending.setBase(row, nil)
     }
 
     // MARK: Names
@@ -169,7 +190,11 @@ struct Capture {
         let schema = try state.schema.table(table.name)
         try schema.check(image)
         let reference = RowReference(table.name, row.name)
-        deleted[reference] = StoredRow(schema, image)
+        if try canCascade(table.name) {
+            deleted[reference] = StoredRow(schema, image)
+        } else {
+            try noteDeleted(reference, StoredRow(schema, image), parents: [])
+        }
         counts.deleted += 1
         guard table.integerKey != nil, let number = try numbers.number(of: reference) else { return }
         movedNumbers[table.name, default: []].insert(number)
@@ -222,7 +247,7 @@ struct Capture {
             edit = .insert(InsertedRow(cells: stored.cells, wish: scan.number, dangling: dangling))
             if let number = scan.number { movedNumbers[table.name, default: []].insert(number) }
         }
-        changes.append(Change(table.name, row.row, edit))
+        try note(Change(table.name, row.row, edit), size: stored.image.count)
         try pending.setBase(row, stored.image)
         return former.image == nil
     }
@@ -268,11 +293,13 @@ struct Capture {
         let schema = try state.schema.table(table.name)
         let dangling = try table.danglingColumns(row, StoredRow(countedIn: schema), among: Set(schema.columns))
         for _ in base..<max(base, count) {
-            changes.append(Change(table.name, row.row, .insert(InsertedRow(cells: [:], dangling: dangling))))
+            let insert = InsertedRow(cells: [:], dangling: dangling)
+            try note(Change(table.name, row.row, .insert(insert)), size: difference.name.encoded.count)
         }
         let image = state.schema.imageDigest(of: StoredRow(countedIn: schema))
         for _ in count..<max(base, count) {
-            changes.append(Change(table.name, row.row, .delete(DeletedRow(image: image))))
+            let delete = DeletedRow(image: image)
+            try note(Change(table.name, row.row, .delete(delete)), size: difference.name.encoded.count)
         }
         try pending.setBaseCount(row, count)
     }

@@ -27,6 +27,12 @@ package struct ChangeSetReader {
         self.parser = parser
     }
 
+    /// Reads the beginning of a set that is in memory.
+    init(bytes: [UInt8]) throws {
+        var rest: [UInt8]? = bytes
+        try self.init { rest.take() ?? [] }
+    }
+
     private static func header(_ parser: inout ByteParser) throws -> SyncChangeSet.Header {
         guard try parser.raw(ChangeSetWriter.magic.count, "the beginning") == ChangeSetWriter.magic else {
             throw parser.malformed("it isn't a change set")
@@ -242,8 +248,7 @@ extension SyncChangeSet {
     ///
     /// - Throws: ``StoreChangesError`` with `corrupt` or `unsupportedFormat`.
     package init(decoding bytes: [UInt8]) throws {
-        var rest: [UInt8]? = bytes
-        var reader = try ChangeSetReader { rest.take() ?? [] }
+        var reader = try ChangeSetReader(bytes: bytes)
         var changes: [Change] = []
         while let change = try reader.next() { changes.append(change) }
         self.init(reader.header, changes)

@@ -125,9 +125,9 @@ extension Replica {
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.
     /// - Throws: `DatabaseError`, ``MissingSets`` and ``StoreChangesError``.
-    package func captureVoidSetsAgain(at time: UInt64) throws -> [SyncChangeSet] {
+    package func captureVoidSetsAgain(at time: UInt64) throws -> [OwnSet] {
         guard try !hasLostIdentity() else { return [] }
-        var sets: [SyncChangeSet] = []
+        var sets: [OwnSet] = []
         try withdraw(where: "status = 2")
         let voids = try log.entries(.void, where: "origin IN (2, 4)").map { ($0.reference, try log.set($0.reference)) }
         guard !voids.isEmpty else { return [] }
@@ -140,7 +140,7 @@ extension Replica {
                 var header = try nextHeader(seen: seen, at: time)
                 header.isMigration = void.header.isMigration
                 if !capturesVoidSets { try log.judgement().refuseMissingSets(header) }
-                if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
+                if !changes.isEmpty { sets += try add(SyncChangeSet(header, changes)) }
             }
             try log.noteCapturedAgain(reference)
         }

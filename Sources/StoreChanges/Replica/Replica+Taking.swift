@@ -16,7 +16,7 @@ extension Replica {
         taking side: TakenSide,
         at time: UInt64,
         allowsDeletions: Bool
-    ) throws -> [SyncChangeSet] {
+    ) throws -> [OwnSet] {
         let connection = SQLConnection(store)
         try keepStoreSeen()
         // What the former store lacked says nothing about this one.
@@ -26,19 +26,21 @@ extension Replica {
             try rows.match()
         }
         try PageMemory(state).write(nil)
-        var capture = Capture(of: connection, state, by: client)
-        let differences = try capture.run(allowsDeletions: allowsDeletions || side != .local)
+        let isMigration = try endsMigration()
+        let captured = try CapturedChanges(state, isMigration: isMigration, limits)
+        var capture = Capture(of: connection, state, by: client, into: captured) { [self] change in
+            switch side {
+            case .remote: return false
+            case .local: return try !deletesUnknownRow(change)
+            case .both:
+                try logGivenUp(change, at: time)
+                guard case .insert = change.edit else { return false }
+                return true
+            }
+        }
+        let changes = try capture.run(allowsDeletions: allowsDeletions || side != .local)
         // By now the replica knows all that the store has, and what has to be written into it.
         try ReplicaFact.token.write(try StoreToken.read(connection, origin: origin)?.bytes, db)
-        let changes: [Change]
-        switch side {
-        case .remote: changes = []
-        case .local: changes = try differences.filter { try !deletesUnknownRow($0) }
-        case .both:
-            changes = differences.filter { if case .insert = $0.edit { true } else { false } }
-            for change in differences { try logGivenUp(change, at: time) }
-        }
-        let isMigration = try endsMigration()
         guard !changes.isEmpty else { return [] }
         // The user has decided knowing both.
         var header = try nextHeader(seen: try log.integrated(), at: time)

@@ -11,8 +11,8 @@ package final class Replica {
     /// Whether edits are captured although their set can't count: so while the replica is rebuilt, after which a new client
     /// captures them again.
     var capturesVoidSets = false
-    /// How many changes a captured set has at most, unless constraints need more of them in one set.
-    var maximumChanges = 5_000
+    /// How large a captured set is at most, unless constraints need more of its changes in one set.
+    var limits = CapturedChanges.Limits()
 
     /// Opens a replica, or creates one in an empty database.
     ///
@@ -69,12 +69,13 @@ package final class Replica {
         at time: UInt64,
         allowsDeletions: Bool = false,
         since pages: RememberedPages?
-    ) throws -> [SyncChangeSet] {
+    ) throws -> [OwnSet] {
         let seen = try storeSeen()
-        var capture = Capture(of: SQLConnection(store), state, by: client)
-        let changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
-        try PageMemory(state).write(pages)
         let isMigration = try endsMigration()
+        let captured = try CapturedChanges(state, isMigration: isMigration, limits)
+        var capture = Capture(of: SQLConnection(store), state, by: client, into: captured)
+        var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
+        try PageMemory(state).write(pages)
         guard !changes.isEmpty else { return [] }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
@@ -83,10 +84,12 @@ package final class Replica {
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
         let author = try log.versions.author(of: header)
-        let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes))
+        let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes.all()))
         header.seen = try log.integrated().filter { $0.key != client }
         if !capturesVoidSets { try judgement.refuseMissingSets(header) }
-        return late.isEmpty ? [] : try add(header, late)
+        var repeated = try CapturedChanges(state, isMigration: isMigration, limits)
+        for change in late { try repeated.append(change, size: 0) }
+        return try add(header, repeated)
     }
 
     /// Reads the pages of a store, and finds what may have changed since the last capture.
@@ -134,23 +137,25 @@ package final class Replica {
     }
 
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.
-    package func integrate(_ sets: [SyncChangeSet]) throws { try integrate(sets, from: .otherDevice) }
+    package func integrate(_ sets: [any ChangeSetSource]) throws { try integrate(sets, from: .otherDevice) }
 
-    func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
+    @discardableResult
+    func integrate(_ sets: [any ChangeSetSource], from origin: ReplicaLog.Origin) throws -> [SetReference] {
         try keepStoreSeen()
         // What the store refused may have changed.
         if !sets.isEmpty { try ReplicaRefusals(state).removeAll() }
-        var arrived: [SetReference: SyncChangeSet] = [:]
+        var references: [SetReference] = []
         for set in sets {
             try advanceClock(to: set.header.stamp)
-            if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
-            arrived[try log.insert(set, origin)] = set
+            if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set.decoded()) }
+            references.append(try log.insert(set, origin))
         }
         for (client, first) in try log.contradictedSets() {
             try withdraw(where: "client = ? AND sequence >= ?", [client, first])
         }
         if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
-        try log.integrate(arrived)
+        try log.integrate()
+        return references
     }
 
     /// Takes sets back that no other device knows, so that their edits are captured again.

@@ -41,8 +41,8 @@ struct ReplicaLog {
     }
 
     /// Adds a set; of a set that is known already, only its origin is noted: it may have been captured here, too.
-    func insert(_ set: SyncChangeSet, _ origin: Origin) throws -> SetReference {
-        let bytes = set.encoded
+    func insert(_ set: any ChangeSetSource, _ origin: Origin) throws -> SetReference {
+        let bytes = try set.encoded
         let digest = SetDigest(of: bytes)
         try versions.remember(set.header)
         try db.execute(
@@ -68,7 +68,9 @@ struct ReplicaLog {
     /// Judges again which waiting sets the store can read, because a schema is new.
     func readAgain() throws {
         for entry in try entries(.waiting, where: "readable = 0") {
-            guard let set = try set(entry.reference), try versions.canRead(set) else { continue }
+            guard let set = try bytes(of: entry.reference).map({ try EncodedChangeSet(decoding: $0) }),
+                try versions.canRead(set)
+            else { continue }
             try db.execute(
                 "UPDATE sets SET readable = 1 WHERE client = ? AND sequence = ? AND digest = ?",
                 entry.reference.values
@@ -142,8 +144,13 @@ struct ReplicaLog {
 
     /// A set with its changes; `nil` if its bytes are gone.
     func set(_ reference: SetReference) throws -> SyncChangeSet? {
+        try bytes(of: reference).map { try SyncChangeSet(decoding: $0) }
+    }
+
+    /// A set's bytes; `nil` if they are gone.
+    func bytes(of reference: SetReference) throws -> [UInt8]? {
         try db.first("SELECT bytes FROM sets WHERE client = ? AND sequence = ? AND digest = ?", reference.values)?
-            .bytes(0).map { try SyncChangeSet(decoding: $0) }
+            .bytes(0)
     }
 
     /// A set's header.
@@ -239,9 +246,8 @@ struct ReplicaLog {
     ///
     /// The state afterwards is the fold of these sets in the total order, whatever was integrated before.
     ///
-    /// - Parameter arrived: Sets that were added just now, so that they needn't be read.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    func integrate(_ arrived: [SetReference: SyncChangeSet] = [:]) throws {
+    func integrate() throws {
         let judgement = try judgement()
         let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)
         let ready = judgement.ready(except: Set(unreadable))
@@ -253,7 +259,7 @@ struct ReplicaLog {
         var digest = try digest()
         for entry in ready[common...] {
             try Task.checkCancellation()
-            guard let set = try arrived[entry.reference] ?? set(entry.reference) else { continue }
+            guard let set = try set(entry.reference) else { continue }
             try fold(set, entry, judgement, &digest)
         }
     }

@@ -73,11 +73,11 @@ struct ReplicaVersions {
     ///
     /// Schemas that differ by additions read each other's sets as far as these don't use the additions. Of two others the
     /// one with the greater number, then digest, counts: its sets wait elsewhere.
-    func canRead(_ set: SyncChangeSet) throws -> Bool {
+    func canRead(_ set: any ChangeSetSource) throws -> Bool {
         let version = set.header.schema
         guard version.digest != ownDigest, version.digest != .none, try !isFormer(version.digest) else { return true }
         guard let author = try author(of: set.header) else { return false }
-        if author.isCompatible(with: own) { return set.changes.allSatisfy { own.has($0, of: author) } }
+        if author.isCompatible(with: own) { return try set.decoded().changes.allSatisfy { own.has($0, of: author) } }
         let current = try self.version()
         return version.number == current.number
             ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : version.number < current.number

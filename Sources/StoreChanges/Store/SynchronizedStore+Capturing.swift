@@ -13,12 +13,12 @@ extension SynchronizedStore {
     ///   - side: What counts if another store was written last.
     /// - Returns: The new sets; none if nothing changed.
     /// - Throws: ``StoreChangesError``.
-    package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
+    package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> [OwnSet] {
         try locked { try recordChangesLocked(allowsDeletions: allowsDeletions, taking: side) }
     }
 
     /// As ``recordChanges(allowsDeletions:taking:)``, with the replica's lock held.
-    func recordChangesLocked(allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
+    func recordChangesLocked(allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [OwnSet] {
         try replicaDatabase.write { _ in
             let side = try recover(taking: side)
             _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
@@ -124,7 +124,7 @@ extension SynchronizedStore {
     /// The time of edits in a store, in milliseconds since 1970: when it was last written.
     func time(ofEditsUntil modified: Date?) -> UInt64 { min(modified ?? now(), now()).millisecondsSince1970 }
 
-    func capture(_ view: View, allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [SyncChangeSet] {
+    func capture(_ view: View, allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [OwnSet] {
         if let side {
             return try replica.capture(view.db, taking: side, at: view.time, allowsDeletions: allowsDeletions)
         }

@@ -77,11 +77,28 @@ extension SynchronizedStore {
     /// The sets whose bytes a checkpoint has: all that some device may not have seen when it was made.
     ///
     /// Blocks.
-    package static func sets(inCheckpoint url: URL) throws -> [SyncChangeSet] {
+    ///
+    /// - Parameters:
+    ///   - url: The checkpoint.
+    ///   - known: The number of the last set of each client that isn't needed.
+    ///   - inbox: Where the sets go.
+    /// - Returns: The sets after these.
+    /// - Throws: ``StoreChangesError``.
+    package static func sets(
+        inCheckpoint url: URL,
+        after known: [ClientID: UInt64],
+        into inbox: ChangeSetInbox
+    ) throws -> [ReceivedSet] {
         try reading(checkpoint: url) { checkpoint in
-            try checkpoint.all("SELECT bytes FROM sets WHERE bytes IS NOT NULL ORDER BY stamp, client, sequence").map {
-                try SyncChangeSet(decoding: $0.bytes(0) ?? [])
+            var sets: [ReceivedSet] = []
+            try checkpoint.forEach(
+                "SELECT bytes FROM sets WHERE bytes IS NOT NULL ORDER BY stamp, client, sequence"
+            ) {
+                let set = try EncodedChangeSet(decoding: $0.bytes(0) ?? [])
+                guard set.header.id.sequence > known[set.header.id.client] ?? 0 else { return }
+                sets.append(try inbox.add(set))
             }
+            return sets
         }
     }
 

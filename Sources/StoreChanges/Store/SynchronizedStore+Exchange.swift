@@ -29,7 +29,7 @@ extension SynchronizedStore {
     }
 
     /// Integrates sets, and leaves the store as it is.
-    package func integrate(_ sets: [SyncChangeSet], news: LogNews) throws {
+    package func integrate(_ sets: [any ChangeSetSource], news: LogNews) throws {
         try locked {
             try replicaDatabase.write { _ in
                 _ = try store.read { try replica.finishWritten($0) }
@@ -53,9 +53,23 @@ extension SynchronizedStore {
         /// What the next head says.
         package var head: ClientHead
         /// The device's own sets that weren't published yet, in order.
-        package var sets: [SyncChangeSet]
+        package var sets: [PublishedSet]
         /// The state after what is stable; `nil` if nothing is.
         package var fingerprint: Fingerprint?
+    }
+
+    /// A set of this device that goes into a file.
+    package struct PublishedSet: Hashable, Sendable {
+        /// Its number.
+        package var sequence: UInt64
+        /// The number of its changes.
+        package var changeCount: Int
+        /// The size of its bytes.
+        package var byteCount: Int
+
+        fileprivate init(_ set: EncodedChangeSet) {
+            (sequence, changeCount, byteCount) = (set.header.id.sequence, set.changeCount, set.encoded.count)
+        }
     }
 
     /// Returns what this device has to publish.
@@ -69,11 +83,26 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.read { _ in
                 let head = try replica.head(number: number)
+                var sets: [PublishedSet] = []
+                try replica.forEachOwnSet(after: sequence, upTo: .max) {
+                    sets.append(PublishedSet($0))
+                }
                 return Publication(
                     head: head,
-                    sets: try replica.ownSets(after: sequence),
+                    sets: sets,
                     fingerprint: try head.stable.flatMap(replica.fingerprint)
                 )
+            }
+        }
+    }
+
+    /// This device's sets of these numbers, in order, as far as it has them.
+    package func ownSets(_ numbers: ClosedRange<UInt64>) throws -> [EncodedChangeSet] {
+        try locked {
+            try replicaDatabase.read { _ in
+                var sets: [EncodedChangeSet] = []
+                try replica.forEachOwnSet(after: numbers.lowerBound - 1, upTo: numbers.upperBound) { sets.append($0) }
+                return sets
             }
         }
     }
@@ -168,12 +197,18 @@ extension Replica {
         }
     }
 
-    fileprivate func ownSets(after sequence: UInt64) throws -> [SyncChangeSet] {
-        let rows = try db.all(
-            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND status IN (1, 3) AND bytes IS NOT NULL ORDER BY sequence",
-            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
-        )
-        return try rows.map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
+    fileprivate func forEachOwnSet(
+        after first: UInt64,
+        upTo last: UInt64,
+        _ body: (EncodedChangeSet) throws -> Void
+    ) throws {
+        try db.forEach(
+            """
+            SELECT bytes FROM sets
+            WHERE client = ? AND sequence > ? AND sequence <= ? AND status IN (1, 3) AND bytes IS NOT NULL ORDER BY sequence
+            """,
+            [.text(client.rawValue), .integer(Int64(clamping: first)), .integer(Int64(clamping: last))]
+        ) { try body(EncodedChangeSet(decoding: $0.bytes(0) ?? [])) }
     }
 
     fileprivate func waitingClients() throws -> [ClientID] {

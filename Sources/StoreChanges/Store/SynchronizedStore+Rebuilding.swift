@@ -9,7 +9,7 @@ extension SynchronizedStore {
         /// The store with which this device begins.
         package var beginning: Beginning
         /// All sets on the storage that the store doesn't contain.
-        package var sets: [SyncChangeSet]
+        package var sets: [any ChangeSetSource]
         /// What the storage says besides sets.
         package var news: LogNews
         /// Whether more than half of a table's rows may be gone from the local store.
@@ -17,7 +17,7 @@ extension SynchronizedStore {
         /// Whether all of this device's own sets are among these; otherwise the former replica has to give the others.
         package var hasAllOwnSets = true
 
-        package init(beginning: Beginning, sets: [SyncChangeSet], news: LogNews) {
+        package init(beginning: Beginning, sets: [any ChangeSetSource], news: LogNews) {
             self.beginning = beginning
             // What the local store has beyond it is in the former replica's sets.
             self.beginning.isOfOtherStore = true

@@ -66,7 +66,7 @@ extension SynchronizedStore {
         _ allowsDeletions: Bool,
         taking side: TakenSide?
     ) throws -> Bool {
-        var captured: [SyncChangeSet] = []
+        var captured: [OwnSet] = []
         let version = try replicaDatabase.write { _ -> Int? in
             if let version = try unchangedVersion(taking: side) {
                 guard try replica.needsWrite() else { return nil }

@@ -74,7 +74,7 @@ package final class SynchronizedStore {
     /// What a synchronization did.
     package struct Outcome: Sendable {
         /// The sets of this device that are new: what the user changed.
-        package var captured: [SyncChangeSet] = []
+        package var captured: [OwnSet] = []
         /// How many rows of the store changed, by table.
         package var written: [String: ChangeCounts] = [:]
         /// Whether sets of other devices wait until this device's app is updated.
@@ -242,7 +242,7 @@ package final class SynchronizedStore {
     /// - Returns: What happened.
     /// - Throws: ``StoreChangesError``.
     package func synchronize(
-        with sets: [SyncChangeSet],
+        with sets: [any ChangeSetSource],
         news: LogNews = LogNews(),
         allowsDeletions: Bool = false,
         taking side: TakenSide? = nil

@@ -21,7 +21,7 @@ extension DocumentSyncManager {
             // Nothing arrives. The store gets a token, by which a backup from before is told.
             let outcome = try store.synchronize(with: [], allowsDeletions: allowsDeletions)
             if let missing = outcome.missing { throw StoreChangesError(missing) }
-            return outcome.captured.reduce(0) { $0 + $1.changes.count }
+            return outcome.captured.reduce(0) { $0 + $1.changeCount }
         }
     }
 }

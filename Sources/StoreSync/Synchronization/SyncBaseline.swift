@@ -15,7 +15,7 @@ struct SyncBaseline: Hashable, Sendable, Codable {
     var total: UInt64 { SyncVector.total(vector.values) }
 
     /// Whether the sets up to a number of each client, together with others, are all that the store contains.
-    func isContained(in integrated: [ClientID: UInt64], and others: [SyncChangeSet]) -> Bool {
+    func isContained(in integrated: [ClientID: UInt64], and others: [ReceivedSet]) -> Bool {
         let others = Set(others.map(\.header.id))
         return vector.allSatisfy { name, last in
             let client = ClientID(rawValue: name)

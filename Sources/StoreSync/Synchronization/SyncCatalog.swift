@@ -12,19 +12,23 @@ struct SyncCatalog: Sendable {
     let identity: DocumentIdentity
     /// The document's origin, to which heads and segments belong.
     let origin: UUID
+    /// Where the sets of other devices go.
+    var inbox = ChangeSetInbox(in: FileManager.default.temporaryDirectory)
     /// Returns which of some clients were removed.
     var removed: @Sendable (Set<RemoteIdentifier>) async throws -> Set<RemoteIdentifier> = { _ in [] }
 
-    /// The maximum number of files read at a time, of all clients together.
-    private static let filesAtATime = 16
+    /// The maximum number of heads read at a time.
+    private static let headsAtATime = 16
+    /// The maximum number of files with older sets read at a time, of all clients together.
+    private static let segmentsAtATime = 4
     /// The size of a file, in bytes, beyond which it is read alone: only a file with a single large set has more.
-    private static let sharedBytes = 18 << 20
+    private static let sharedBytes = SyncSegment.usualBytes + 1 << 20
     /// How often a head that was replaced meanwhile is looked up again.
     private static let maximumListings = 4
 
     /// What other clients have published.
     struct News: Sendable {
-        var sets: [SyncChangeSet] = []
+        var sets: [ReceivedSet] = []
         /// The heads that name the sets.
         var heads: [SyncHead] = []
         /// The names of this client's heads that the remote lists.
@@ -75,7 +79,7 @@ struct SyncCatalog: Sendable {
             let listed = if let first = listing.take() { first } else { try await hooks.listSyncHeads(hierarchy) }
             let names = listed.compactMap { SyncHeadName($0) }
             let unknown = Dictionary(grouping: names.filter { !memory.heads.contains($0.name) }, by: \.client)
-            let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.filesAtATime) {
+            let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.headsAtATime) {
                 try await newest(among: $0.value, of: $0.key, memory)
             }
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
@@ -112,7 +116,7 @@ struct SyncCatalog: Sendable {
     /// The newest head of each client, as far as it can be read.
     func newestHeads(among names: [SyncHeadName]) async throws -> [SyncHead] {
         let byClient = Dictionary(grouping: names, by: \.client).sorted { $0.key < $1.key }
-        return try await byClient.concurrentMap(atMost: Self.filesAtATime) {
+        return try await byClient.concurrentMap(atMost: Self.headsAtATime) {
             try await newest(among: $0.value, of: $0.key, SynchronizationMemory(origin: origin, client: $0.key)).head
         }.compactMap(\.self)
     }
@@ -201,15 +205,15 @@ struct SyncCatalog: Sendable {
     private func sets(
         of heads: [SyncHead],
         besides known: [ClientID: SeenSet]
-    ) async throws -> [(value: [SyncChangeSet]?, warning: String?)] {
+    ) async throws -> [(value: [ReceivedSet]?, warning: String?)] {
         let readers = heads.count { head in
             head.segments.contains { $0.last > known[head.content.client]?.sequence ?? 0 }
         }
         let shared = FileReading(
             maximumBytes: Self.sharedBytes,
-            filesAtATime: max(1, Self.filesAtATime / max(1, readers))
+            filesAtATime: max(1, Self.segmentsAtATime / max(1, readers))
         )
-        var results = try await heads.concurrentMap(atMost: Self.filesAtATime) { head in
+        var results = try await heads.concurrentMap(atMost: Self.segmentsAtATime) { head in
             do {
                 return try await readable { try await sets(of: head, after: known[head.content.client], shared) }
             } catch is LargeFile {
@@ -230,7 +234,7 @@ struct SyncCatalog: Sendable {
         of head: SyncHead,
         after known: SeenSet?,
         _ reading: FileReading
-    ) async throws -> [SyncChangeSet] {
+    ) async throws -> [ReceivedSet] {
         guard head.content.last != known else { return [] }
         let sets = try await sets(of: head, after: known?.sequence ?? 0, reading)
         let isContinued = sets.first?.header.predecessor == known?.digest ?? SetDigest.none
@@ -241,7 +245,7 @@ struct SyncCatalog: Sendable {
         of head: SyncHead,
         after last: UInt64,
         _ reading: FileReading
-    ) async throws -> [SyncChangeSet] {
+    ) async throws -> [ReceivedSet] {
         let client = head.name.client
         let segments = head.segments.filter { $0.last > last }
         let older = try await segments.concurrentMap(atMost: reading.filesAtATime) { segment in
@@ -257,9 +261,21 @@ struct SyncCatalog: Sendable {
             }
             let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)
             let opened = try open(bytes, as: role, at: path)
-            return try EncodedSets.decode(opened[...], segment.first..<segment.last + 1, of: client, at: path)
+            let numbers = segment.first..<segment.last + 1
+            return try await received(EncodedSets.decode(opened[...], numbers, of: client, at: path), after: last)
         }
-        return (older.flatMap(\.self) + head.tail).filter { $0.header.id.sequence > last }
+        return older.flatMap(\.self) + (try await received(head.tail, after: last))
+    }
+
+    /// Puts sets after a number into the inbox.
+    private func received(_ sets: [EncodedChangeSet], after last: UInt64) async throws -> [ReceivedSet] {
+        try await runBlocking(on: nil) { [inbox] in
+            do {
+                return try sets.filter { $0.header.id.sequence > last }.map { try inbox.add($0) }
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
     }
 
     private func fetch(_ path: RemotePath, upTo limit: Int) async throws -> [UInt8]? {
@@ -278,9 +294,9 @@ struct SyncCatalog: Sendable {
     // MARK: Publishing
 
     /// Creates a file with older change sets of a client.
-    func create(_ segment: SyncSegment, _ sets: [SyncChangeSet], by client: RemoteIdentifier) async throws -> Int {
+    func create(_ segment: SyncSegment, _ sets: [EncodedChangeSet], by client: RemoteIdentifier) async throws -> Int {
         let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)
-        let sealed = seal.seal(EncodedSets.encode(sets.map(\.encoded)), as: role)
+        let sealed = seal.seal(EncodedSets.encode(sets), as: role)
         try await create(sealed, at: hierarchy.syncSegment(segment, of: client))
         return sealed.count
     }

@@ -17,7 +17,7 @@ struct SyncHead: Hashable, Sendable {
     /// The files with the client's older sets, in order.
     var segments: [SyncSegment]
     /// The sets after the last segment.
-    var tail: [SyncChangeSet]
+    var tail: [EncodedChangeSet]
     /// The newest baselines that the client knows.
     var baselines: [SyncBaseline]
     /// The client's state after its stable sets, by which replicas that differ are noticed.
@@ -86,7 +86,7 @@ struct SyncHead: Hashable, Sendable {
         _ name: SyncHeadName,
         _ publication: SynchronizedStore.Publication,
         _ memory: SynchronizationMemory,
-        tail: [SyncChangeSet],
+        tail: [EncodedChangeSet],
         published: Date
     ) {
         self.name = name
@@ -127,7 +127,7 @@ struct SyncHead: Hashable, Sendable {
     /// The file's content.
     var bytes: [UInt8] {
         let xml = xml
-        return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail.map(\.encoded))
+        return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail)
     }
 
     private var xml: [UInt8] {

@@ -11,6 +11,8 @@ struct SyncSegment: Hashable, Sendable, Codable {
     var unique: String
 
     private static let suffix = ".syncchg"
+    /// The size up to which several sets are in one file, in bytes: reading a file takes several times its size of memory.
+    static let usualBytes = 4 << 20
 
     init(_ numbers: ClosedRange<UInt64>, unique: String = SyncFileName.unique()) {
         first = numbers.lowerBound
@@ -34,10 +36,10 @@ struct SyncSegment: Hashable, Sendable, Codable {
 
 /// Encoded change sets in a file, each after its size in 8 bytes.
 enum EncodedSets {
-    static func encode(_ sets: [[UInt8]]) -> [UInt8] {
+    static func encode(_ sets: [EncodedChangeSet]) -> [UInt8] {
         sets.reduce(into: []) { bytes, set in
-            bytes += UInt64(set.count).littleEndianBytes
-            bytes += set
+            bytes += UInt64(set.encoded.count).littleEndianBytes
+            bytes += set.encoded
         }
     }
 
@@ -55,10 +57,10 @@ enum EncodedSets {
         _ numbers: Range<UInt64>,
         of client: RemoteIdentifier,
         at path: RemotePath
-    ) throws -> [SyncChangeSet] {
+    ) throws -> [EncodedChangeSet] {
         var reader = FieldReader(bytes)
         let id = ClientID(rawValue: client.rawValue)
-        var sets: [SyncChangeSet] = []
+        var sets: [EncodedChangeSet] = []
         var predecessor: SetDigest?
         for number in numbers {
             guard reader.remaining >= 8 else { throw StoreSyncError.corrupt(path, "change sets are missing") }
@@ -71,16 +73,16 @@ enum EncodedSets {
             guard set.header.id == SetID(id, number), predecessor.map({ $0 == set.header.predecessor }) ?? true else {
                 throw StoreSyncError.corrupt(path, "its change sets don't follow one another")
             }
-            predecessor = SetDigest(of: encoded)
+            predecessor = set.digest
             sets.append(set)
         }
         guard reader.remaining == 0 else { throw StoreSyncError.corrupt(path, "it has bytes after its end") }
         return sets
     }
 
-    private static func set(_ bytes: [UInt8], at path: RemotePath) throws -> SyncChangeSet {
+    private static func set(_ bytes: [UInt8], at path: RemotePath) throws -> EncodedChangeSet {
         do {
-            return try SyncChangeSet(decoding: bytes)
+            return try EncodedChangeSet(decoding: bytes)
         } catch let error as StoreChangesError {
             throw StoreSyncError(error, at: path)
         }

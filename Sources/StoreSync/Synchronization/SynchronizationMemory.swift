@@ -98,7 +98,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
 
     /// Notes which heads were read.
     mutating func note(_ news: SyncCatalog.News) {
-        bytesSinceBaseline += news.sets.reduce(0) { $0 + Int64($1.encoded.count) }
+        bytesSinceBaseline += news.sets.reduce(0) { $0 + Int64($1.byteCount) }
         for head in news.heads {
             note(head.baselines)
             removals.merge(head.removals, uniquingKeysWith: max)

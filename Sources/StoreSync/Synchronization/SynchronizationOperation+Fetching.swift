@@ -24,13 +24,18 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> SyncCatalog.News {
         let catalog = catalog(since: replica.origin)
-        var (setsFromBaselines, warnings): ([SyncChangeSet], [String]) = ([], [])
+        var (setsFromBaselines, warnings): ([ReceivedSet], [String]) = ([], [])
         if memory.hasWaitedLong(at: state.now()) {
-            (setsFromBaselines, warnings) = try await setsThatBaselinesHave(besides: replica, &memory, context)
+            (setsFromBaselines, warnings) = try await setsThatBaselinesHave(
+                besides: replica,
+                catalog.inbox,
+                &memory,
+                context
+            )
         }
         var known = try await replica.using(context) { try $0.publishedSets() }
         for set in setsFromBaselines where set.header.id.sequence > known[set.header.id.client]?.sequence ?? 0 {
-            known[set.header.id.client] = SeenSet(set.header.id.sequence, SetDigest(of: set.encoded))
+            known[set.header.id.client] = SeenSet(set.header.id.sequence, set.digest)
         }
         // Then it isn't the replica from which this device has published: that was lost, or restored from a backup.
         let lacksOwnSets = known[replica.identity.client]?.sequence ?? 0 < memory.sequence ?? 0
@@ -66,13 +71,14 @@ extension SynchronizationOperation {
     /// - Returns: The sets; and warnings, because a baseline that can't be read is no failure.
     private func setsThatBaselinesHave(
         besides replica: SynchronizedReplica,
+        _ inbox: ChangeSetInbox,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
-    ) async throws -> ([SyncChangeSet], [String]) {
+    ) async throws -> ([ReceivedSet], [String]) {
         memory.waitingSince = state.now()
         hasTriedBaselines = true
         try await remember(memory, context)
-        var sets: [SyncChangeSet] = []
+        var sets: [ReceivedSet] = []
         let failure = "Edits that the remote lost can't be taken from a baseline; the next try is in a day."
         let warnings = try await warning(failure) {
             let integrated = try await replica.using(context) { try $0.integratedPublishedSets().mapValues(\.sequence) }
@@ -81,8 +87,8 @@ extension SynchronizationOperation {
                 guard let checkpoint = try await beginning(with: baseline, replica.origin, context).checkpoint else {
                     continue
                 }
-                let found = try await context.blocking { try SynchronizedStore.sets(inCheckpoint: checkpoint) }.filter {
-                    $0.header.id.sequence > integrated[$0.header.id.client] ?? 0
+                let found = try await context.blocking {
+                    try SynchronizedStore.sets(inCheckpoint: checkpoint, after: integrated, into: inbox)
                 }
                 // Later sets alone would hide that earlier ones are missing.
                 guard baseline.isContained(in: integrated, and: sets + found) else { return [Self.baselineIsNeeded] }

@@ -1,3 +1,4 @@
+import Foundation
 import Operations
 import RemoteStorage
 import StoreChanges
@@ -7,8 +8,6 @@ import ThreadSupport
 extension SynchronizationOperation {
     /// The size up to which the sets after the last segment travel in the head, in bytes.
     private static let maximumTailBytes = 64 << 10
-    /// The size up to which several sets are in one file, in bytes: reading a file takes several times its size of memory.
-    private static let maximumSegmentBytes = 16 << 20
 
     /// What was published.
     struct Published: Sendable {
@@ -132,11 +131,7 @@ extension SynchronizationOperation {
     ) async throws {
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
         for segment in memory.segments where !there.contains(segment.name) {
-            let sets = try await replica.using(context) { store in
-                try store.publication(after: segment.first - 1, head: 0).sets.filter {
-                    $0.header.id.sequence <= segment.last
-                }
-            }
+            let sets = try await replica.using(context) { try $0.ownSets(segment.first...segment.last) }
             // A device that began with a baseline doesn't have its older sets any more.
             guard UInt64(sets.count) == segment.last - segment.first + 1 else { continue }
             do {
@@ -162,27 +157,26 @@ extension SynchronizationOperation {
         var memory = published.memory
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
         let sequence = publication.head.last?.sequence ?? 0
-        let new = publication.sets.filter { $0.header.id.sequence > memory.sequence ?? 0 }
-        (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changes.count })
+        let new = publication.sets.filter { $0.sequence > memory.sequence ?? 0 }
+        (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changeCount })
         var tail = publication.sets
         // A device that began with a baseline doesn't have its own older sets any more, and needs none of them.
         if (memory.segments.last?.last ?? memory.removed) + UInt64(tail.count) < sequence {
-            (memory.segments, memory.removed) = ([], (tail.first?.header.id.sequence ?? sequence + 1) - 1)
+            (memory.segments, memory.removed) = ([], (tail.first?.sequence ?? sequence + 1) - 1)
         }
-        var files: [(segment: SyncSegment, sets: [SyncChangeSet])] = []
-        if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {
-            for sets in tail.runs(of: Self.maximumSegmentBytes) {
-                let last = memory.segments.last?.last ?? memory.removed
-                files.append((SyncSegment(last + 1...last + UInt64(sets.count)), sets))
-                memory.segments.append(files[files.count - 1].segment)
-            }
+        var files: [SyncSegment] = []
+        if tail.reduce(0, { $0 + $1.byteCount }) > Self.maximumTailBytes {
+            files = tail.runs(of: SyncSegment.usualBytes).map { SyncSegment($0) }
+            memory.segments += files
             tail = []
         }
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
-        let head = SyncHead(name, publication, memory, tail: tail, published: state.now())
+        let setsInHead = try await sets(tail.first.map { $0.sequence...sequence }, of: replica, context)
+        let head = SyncHead(name, publication, memory, tail: setsInHead, published: state.now())
         guard head.isReadable else { throw try await tooLarge(replica, context) }
         // Written before the head that names them.
-        for (segment, sets) in files {
+        for segment in files {
+            let sets = try await sets(segment.first...segment.last, of: replica, context)
             published.bytes += Int64(try await catalog.create(segment, sets, by: client))
         }
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
@@ -194,6 +188,23 @@ extension SynchronizationOperation {
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
         try await remember(memory, context)
         published.memory = memory
+    }
+
+    /// The sets of these numbers, all of which the replica had when the publication began.
+    private func sets(
+        _ numbers: ClosedRange<UInt64>?,
+        of replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws -> [EncodedChangeSet] {
+        guard let numbers else { return [] }
+        let sets = try await replica.using(context) { try $0.ownSets(numbers) }
+        guard sets.count == numbers.count else {
+            throw StoreSyncError(
+                .busy,
+                "Another process has synchronized \(document.document) meanwhile. Synchronize again."
+            )
+        }
+        return sets
     }
 
     /// The error of a head that no device could read.
@@ -282,6 +293,7 @@ extension SynchronizationOperation {
             seal: seal,
             identity: document.identity,
             origin: origin.identifier,
+            inbox: ChangeSetInbox(in: URL(filePath: state.path)),
             removed: { [document, backend] in
                 try await RemovedClients.read(of: $0, document, backend.documentRegistrationHooks).clients
             }
@@ -289,18 +301,19 @@ extension SynchronizationOperation {
     }
 }
 
-extension [SyncChangeSet] {
-    /// The sets in runs whose encodings have at most `byteCount` bytes together; a larger set is alone.
-    fileprivate func runs(of byteCount: Int) -> [[SyncChangeSet]] {
-        var runs: [[SyncChangeSet]] = []
+extension [SynchronizedStore.PublishedSet] {
+    /// The numbers of the sets in runs that have at most `byteCount` bytes together; a larger set is alone.
+    fileprivate func runs(of byteCount: Int) -> [ClosedRange<UInt64>] {
+        var runs: [ClosedRange<UInt64>] = []
         var size = 0
         for set in self {
-            if runs.isEmpty || size + set.encoded.count > byteCount {
-                runs.append([])
+            if let last = runs.last, size + set.byteCount <= byteCount {
+                runs[runs.count - 1] = last.lowerBound...set.sequence
+            } else {
+                runs.append(set.sequence...set.sequence)
                 size = 0
             }
-            runs[runs.count - 1].append(set)
-            size += set.encoded.count
+            size += set.byteCount
         }
         return runs
     }

@@ -110,8 +110,8 @@ extension SynchronizationOperation {
         return synchronization(
             merged,
             sequence: unpublished.head.last?.sequence ?? 0,
-            changes: unpublished.sets.reduce(0) { $0 + $1.changes.count },
-            bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.encoded.count }),
+            changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
+            bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount }),
             warnings: news.warnings
         )
     }

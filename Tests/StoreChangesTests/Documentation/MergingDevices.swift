@@ -45,7 +45,8 @@ final class MergingDevices {
 
     /// Captures what a device has edited.
     func capture(_ device: String) throws {
-        captured[device, default: []] += try open(device).recordChanges()
+        let store = try open(device)
+        captured[device, default: []] += try store.sets(store.recordChanges())
     }
 
     /// Gives each device what the other one has captured.

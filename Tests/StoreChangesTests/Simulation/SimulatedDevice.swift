@@ -46,7 +46,7 @@ final class SimulatedDevice {
     /// Opens a replica; every other client divides many changes into sets of three.
     private static func replica(in db: Database, _ schema: StoreSchema, of client: ClientID) throws -> Replica {
         let replica = try Replica(db, schema, SynchronizedStore.Identity(document: "notes", client: client))
-        if client.rawValue.utf8.reduce(0, &+).isMultiple(of: 2) { replica.maximumChanges = 3 }
+        if client.rawValue.utf8.reduce(0, &+).isMultiple(of: 2) { replica.limits.changes = 3 }
         return replica
     }
 
@@ -158,9 +158,20 @@ final class SimulatedDevice {
     /// Publishes the edits of void sets again.
     @discardableResult
     func captureVoidSetsAgain(at time: UInt64 = 0) throws -> [SyncChangeSet] {
-        let again = try replicaDatabase.write { _ in try replica.captureVoidSetsAgain(at: time) }
+        let again = try decoded(replicaDatabase.write { _ in try replica.captureVoidSetsAgain(at: time) })
         sets += again
         return again
+    }
+
+    /// How large a captured set is at most.
+    var limits: CapturedChanges.Limits {
+        get { replica.limits }
+        set { replica.limits = newValue }
+    }
+
+    /// Sets of this device with their changes.
+    private func decoded(_ sets: [OwnSet]) throws -> [SyncChangeSet] {
+        try replicaDatabase.read { _ in try sets.compactMap { try replica.log.set($0.reference) } }
     }
 
     /// The pages of the store in a transaction.
@@ -243,8 +254,9 @@ final class SimulatedDevice {
                 return try replica.capture($0, at: time, allowsDeletions: allowsDeletions, since: pages)
             }
         }
-        sets += captured
-        return captured.first
+        let new = try decoded(captured)
+        sets += new
+        return new.first
     }
 
     /// Integrates sets of other devices.

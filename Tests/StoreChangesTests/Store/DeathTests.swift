@@ -112,7 +112,7 @@ struct DeathTests {
             #expect(try device.store.recordSet() == nil)
             rows = try device.rows()
             state = try device.store.content()
-            published = try device.store.publication(after: 0, head: 1).sets.flatMap(\.changes).sorted {
+            published = try device.store.ownSets(1...UInt64.max).flatMap { try $0.decoded().changes }.sorted {
                 ($0.table, $0.row) < ($1.table, $1.row)
             }
             conflicts = try device.store.conflicts().map(\.conflict)

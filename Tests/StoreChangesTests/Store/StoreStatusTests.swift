@@ -45,7 +45,7 @@ struct StoreStatusTests {
         let time = timespec(tv_sec: seconds, tv_nsec: 0)
         try #require(utimensat(AT_FDCWD, url.path, [time, time], 0) == 0)
         #expect(StoreStatus(ofStoreAt: url.path).settled >= Date(timeIntervalSince1970: Double(seconds)))
-        #expect(try store.synchronize(with: []).captured.flatMap(\.changes).count == 1)
+        #expect(try store.synchronized(with: []).captured.flatMap(\.changes).count == 1)
     }
 
     @Test("It changes with every commit, and not with reads", arguments: ["wal", "delete", "truncate", "persist"])
@@ -78,15 +78,15 @@ struct StoreStatusTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app(mode)
         let store = try store { Date.now.addingTimeInterval(60) }
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         for index in 0..<3 {
             let before = StoreStatus(ofStoreAt: url.path)
             // The time says that the status is trusted, so the edit has to show in it.
             repeat {
                 try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('\(index)')") }
             } while StoreStatus(ofStoreAt: url.path) == before
-            #expect(try store.synchronize(with: []).captured.count == 1)
-            for _ in 0..<2 { #expect(try store.synchronize(with: []).captured.isEmpty) }
+            #expect(try store.synchronized(with: []).captured.count == 1)
+            for _ in 0..<2 { #expect(try store.synchronized(with: []).captured.isEmpty) }
             #expect(try store.recordSet() == nil)
         }
     }
@@ -100,9 +100,9 @@ struct StoreStatusTests {
         let app = try app(mode)
         try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
         let store = try store { .now }
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         let version = try app.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         #expect(try app.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } == version)
     }
 
@@ -121,7 +121,7 @@ struct StoreStatusTests {
             )
         }
         let former = try store(SyncRules(excludedTables: ["cache"]))
-        _ = try former.synchronize(with: [])
+        _ = try former.synchronized(with: [])
         #expect(try former.recordSet() == nil)
         #expect(try isUnchanged(former))
         #expect(try store(.none).recordSet()?.changes.map(\.table) == ["cache"])
@@ -217,9 +217,9 @@ struct StoreStatusTests {
         try store(through: nil).begin()
         do {
             let store = try store(through: throughApp ? app : nil)
-            _ = try store.synchronize(with: [])
+            _ = try store.synchronized(with: [])
             #expect(try isUnchanged(store))
-            #expect(try store.synchronize(with: [set]).written["note"]?.updated == 1)
+            #expect(try store.synchronized(with: [set]).written["note"]?.updated == 1)
             #expect(try isUnchanged(store))
         }
         if !throughApp {
@@ -230,7 +230,7 @@ struct StoreStatusTests {
         let store = try store(through: nil)
         try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
         #expect(try !isUnchanged(store))
-        #expect(try store.synchronize(with: []).captured.first?.changes.count == 1)
+        #expect(try store.synchronized(with: []).captured.first?.changes.count == 1)
     }
 
     private func hasMicroseconds() throws -> Bool {
@@ -254,10 +254,10 @@ struct StoreStatusTests {
             let app = try appWithNotes(mode)
             let set = try otherSet(with: app)
             try store(through: nil).begin()
-            _ = try store(through: nil).synchronize(with: [])
+            _ = try store(through: nil).synchronized(with: [])
             let edit = "UPDATE note SET title = 'oat milk' WHERE id = 1"
             let store = try store(through: throughApp ? app : nil, at: step, editedOnceThrough: app, edit)
-            let captured = try store.synchronize(with: [set]).captured + store.synchronize(with: []).captured
+            let captured = try store.synchronized(with: [set]).captured + store.synchronized(with: []).captured
             #expect(captured.flatMap(\.changes).count == 1)
             let conflicts = try store.conflicts().map(\.conflict.lost)
             #expect(conflicts == (step == "captured" ? [["title": .value(.text("soy milk"))]] : []))
@@ -275,13 +275,13 @@ struct StoreStatusTests {
         let app = try appWithNotes(mode)
         let set = try otherSet(with: app)
         try store(through: nil).begin()
-        _ = try store(through: nil).synchronize(with: [])
+        _ = try store(through: nil).synchronized(with: [])
         let edit = "UPDATE note SET title = 'rye bread' WHERE id = 2"
         let store = try store(through: throughApp ? app : nil, at: "captured", editedOnceThrough: app, edit)
-        let first = try store.synchronize(with: [set])
+        let first = try store.synchronized(with: [set])
         #expect(first.captured.isEmpty && first.written["note"]?.updated == 1)
         #expect(try !isUnchanged(store))
-        #expect(try store.synchronize(with: []).captured.flatMap(\.changes).count == 1)
+        #expect(try store.synchronized(with: []).captured.flatMap(\.changes).count == 1)
         let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY id") }
         #expect(titles == ["soy milk", "rye bread"])
     }

@@ -53,11 +53,11 @@ struct SynchronizedStoreTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
         try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
-        let first = try fixture.open("laptop").synchronize(with: [])
+        let first = try fixture.open("laptop").synchronized(with: [])
         #expect(first.captured.count == 1 && first.written.isEmpty)
-        let second = try fixture.open("phone").synchronize(with: first.captured)
+        let second = try fixture.open("phone").synchronized(with: first.captured)
         #expect(second.written["note"] == ChangeCounts(inserted: 1, updated: 0, deleted: 0))
-        _ = try fixture.open("laptop").synchronize(with: second.captured)
+        _ = try fixture.open("laptop").synchronized(with: second.captured)
         #expect(try titles(laptop) == ["bread", "milk"])
         #expect(try titles(phone) == ["bread", "milk"])
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
@@ -69,20 +69,20 @@ struct SynchronizedStoreTests {
     func cancelled() async throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronize(with: []) }
+        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
         try await laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
         try await phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
-        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
         for received in [[], sets] {
             let cancelled = Task {
                 withUnsafeCurrentTask { $0?.cancel() }
-                _ = try fixture.open("phone", through: phone).synchronize(with: received)
+                _ = try fixture.open("phone", through: phone).synchronized(with: received)
             }
             await #expect(throws: CancellationError.self) { try await cancelled.value }
             #expect(try titles(phone) == ["bread"])
             #expect(try await phone.read { try Bool.fetchOne($0, sql: "PRAGMA foreign_keys") } == true)
         }
-        let outcome = try fixture.open("phone", through: phone).synchronize(with: sets)
+        let outcome = try fixture.open("phone", through: phone).synchronized(with: sets)
         #expect(outcome.captured.flatMap(\.changes).count == 1)
         #expect(try titles(phone) == ["bread", "milk"])
     }
@@ -92,10 +92,10 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let apps = [try fixture.app("laptop"), try fixture.app("phone")]
         for app in apps { try app.write { try $0.execute(sql: "CREATE TABLE visit (place TEXT)") } }
-        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronize(with: []) }
+        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
         try apps[0].write { try $0.execute(sql: "INSERT INTO visit VALUES ('market')") }
-        let sets = try fixture.open("laptop").synchronize(with: []).captured
-        _ = try fixture.open("phone").synchronize(with: sets)
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        _ = try fixture.open("phone").synchronized(with: sets)
         #expect(try apps[1].read { try String.fetchAll($0, sql: "SELECT place FROM visit") } == ["market"])
     }
 
@@ -104,7 +104,7 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let app = try fixture.app("laptop")
         let former = try fixture.open("laptop")
-        _ = try former.synchronize(with: [])
+        _ = try former.synchronized(with: [])
         let (replica, other) = (former.replicaDatabase.path, fixture.folder.appending(path: "other").path)
         try FileManager.default.copyItem(atPath: replica, toPath: other)
         try #require(rename(other, replica) == 0)
@@ -151,8 +151,8 @@ struct SynchronizedStoreTests {
     func refusals() throws {
         let fixture = try Fixture()
         let (laptop, phone) = try storesWithPair(fixture)
-        let sets = try fixture.open("laptop").synchronize(with: []).captured
-        let first = try fixture.open("phone").synchronize(with: sets)
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        let first = try fixture.open("phone").synchronized(with: sets)
         #expect(first.captured.count == 1)
         #expect(first.refusals.map(\.table) == ["pair", "remark"] && first.refusals.map(\.count) == [1, 1])
         #expect(first.refusals.first?.reason.contains("first < second") == true)
@@ -163,23 +163,23 @@ struct SynchronizedStoreTests {
         #expect(try rows(phone, texts) == ["neighbours"])
         #expect(try titles(phone) == ["milk"])
         // No absence is taken for an edit, and nothing is written while nothing changes.
-        let idle = try fixture.open("phone").synchronize(with: [])
+        let idle = try fixture.open("phone").synchronized(with: [])
         #expect(idle.captured.isEmpty && idle.written.isEmpty && idle.refusals == first.refusals)
         try phone.write {
             try $0.execute(sql: "UPDATE note SET body = 'two'; UPDATE person SET name = 'Bo' WHERE name = 'Bob'")
         }
-        let second = try fixture.open("phone").synchronize(with: [])
+        let second = try fixture.open("phone").synchronized(with: [])
         #expect(second.captured.flatMap(\.changes).count == 2 && second.refusals == first.refusals)
-        _ = try fixture.open("laptop").synchronize(with: first.captured + second.captured)
+        _ = try fixture.open("laptop").synchronized(with: first.captured + second.captured)
         #expect(try rows(laptop, texts) == ["friends", "neighbours"])
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
         // A row that fits is written later, and with it the others.
         try laptop.write { try $0.execute(sql: "UPDATE pair SET first = NULL WHERE id = 1") }
-        let third = try fixture.open("laptop").synchronize(with: []).captured
-        let last = try fixture.open("phone").synchronize(with: third)
+        let third = try fixture.open("laptop").synchronized(with: []).captured
+        let last = try fixture.open("phone").synchronized(with: third)
         #expect(last.refusals.isEmpty)
         #expect(try rows(phone, texts) == ["friends", "neighbours"])
-        #expect(try fixture.open("phone").synchronize(with: []).captured.isEmpty)
+        #expect(try fixture.open("phone").synchronized(with: []).captured.isEmpty)
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
     }
 
@@ -190,19 +190,19 @@ struct SynchronizedStoreTests {
         try laptop.write {
             try $0.execute(sql: "DELETE FROM remark; DELETE FROM pair; INSERT INTO pair VALUES (1, NULL, 3)")
         }
-        let sets = try fixture.open("laptop").synchronize(with: []).captured
-        let first = try fixture.open("phone").synchronize(with: sets)
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        let first = try fixture.open("phone").synchronized(with: sets)
         #expect(first.refusals.isEmpty)
-        _ = try fixture.open("laptop").synchronize(with: first.captured)
+        _ = try fixture.open("laptop").synchronized(with: first.captured)
         try laptop.write {
             try $0.execute(sql: "UPDATE pair SET first = 1, second = 2; DELETE FROM person WHERE name = 'Cem'")
         }
-        let second = try fixture.open("laptop").synchronize(with: []).captured
-        let waiting = try fixture.open("phone").synchronize(with: second)
+        let second = try fixture.open("laptop").synchronized(with: []).captured
+        let waiting = try fixture.open("phone").synchronized(with: second)
         #expect(waiting.refusals.map(\.table) == ["pair", "person"])
         try phone.write { try $0.execute(sql: "INSERT INTO pair (second) SELECT id FROM person WHERE name = 'Cem'") }
-        let third = try fixture.open("phone").synchronize(with: []).captured
-        _ = try fixture.open("laptop").synchronize(with: third)
+        let third = try fixture.open("phone").synchronized(with: []).captured
+        _ = try fixture.open("laptop").synchronized(with: third)
         let pairs = "SELECT name FROM pair JOIN person ON person.id = pair.second ORDER BY name"
         #expect(try laptop.read { try String.fetchAll($0, sql: pairs) } == ["Bob", "Cem"])
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
@@ -213,13 +213,13 @@ struct SynchronizedStoreTests {
         struct Died: Error {}
         let fixture = try Fixture()
         let (_, phone) = try storesWithPair(fixture)
-        let sets = try fixture.open("laptop").synchronize(with: []).captured
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
         let dying = StepObserver { if $0 == "written" { throw Died() } }
-        #expect(throws: Died.self) { try fixture.open("phone", observer: dying).synchronize(with: sets) }
+        #expect(throws: Died.self) { try fixture.open("phone", observer: dying).synchronized(with: sets) }
         #expect(try titles(phone) == ["milk"])
         // Nor if the app changes its schema before it's known what was written.
         try phone.write { try $0.execute(sql: "ALTER TABLE note ADD COLUMN color TEXT") }
-        let next = try fixture.open("phone").synchronize(with: [])
+        let next = try fixture.open("phone").synchronized(with: [])
         #expect(next.captured.isEmpty && next.refusals.map(\.count) == [1, 1])
     }
 
@@ -243,8 +243,8 @@ struct SynchronizedStoreTests {
         try DatabaseQueue(path: fixture.storeURL("laptop").path, configuration: configuration).write {
             try $0.execute(sql: "INSERT INTO task VALUES (1, 'open')")
         }
-        let sets = try fixture.open("laptop").synchronize(with: []).captured
-        _ = try fixture.open("phone").synchronize(with: sets)
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        _ = try fixture.open("phone").synchronized(with: sets)
         let phone = try DatabaseQueue(path: fixture.storeURL("phone").path)
         #expect(try phone.read { try String.fetchAll($0, sql: "SELECT what FROM seen_migrations") } == ["a task"])
     }
@@ -268,7 +268,7 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let app = try fixture.app("laptop")
         let former = try fixture.open("laptop")
-        _ = try former.synchronize(with: [])
+        _ = try former.synchronized(with: [])
         let present = try fixture.open("laptop", as: "notebook")
         try present.adopt()
         try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
@@ -285,13 +285,13 @@ struct SynchronizedStoreTests {
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title, body) VALUES (1, 'milk', '')") }
         let set = try #require(try fixture.open("laptop").recordSet())
         let store = try fixture.open("phone")
-        _ = try store.synchronize(with: [set])
+        _ = try store.synchronized(with: [set])
         try laptop.write { try $0.execute(sql: "UPDATE note SET body = 'two litres'") }
         let update = try #require(try fixture.open("laptop").recordSet())
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
-        let outcome = try store.synchronize(with: [update])
+        let outcome = try store.synchronized(with: [update])
         #expect(outcome.captured.count == 1)
-        _ = try fixture.open("laptop").synchronize(with: outcome.captured)
+        _ = try fixture.open("laptop").synchronized(with: outcome.captured)
         for app in [laptop, phone] {
             let row = try app.read { try Row.fetchOne($0, sql: "SELECT title, body FROM note") }
             #expect(row == ["title": "oat milk", "body": "two litres"])
@@ -316,7 +316,7 @@ struct SynchronizedStoreTests {
                 try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
             }
         )
-        let outcome = try store.synchronize(with: [set])
+        let outcome = try store.synchronized(with: [set])
         #expect(outcome.captured.count == count)
         #expect(outcome.written["note"] == ChangeCounts(inserted: 1))
         #expect(try titles(phone) == Array(repeating: "bread", count: count) + ["milk"])
@@ -425,7 +425,7 @@ struct SynchronizedStoreTests {
         }()
         let store = try fixture.open("laptop", through: app, largestReread: 0)
         var count = 0
-        func capture() throws { count += try store.recordChanges().reduce(0) { $0 + $1.changes.count } }
+        func capture() throws { count += try store.recordChanges().reduce(0) { $0 + $1.changeCount } }
         while isWriting.load(ordering: .acquiring) { try capture() }
         try await writing
         try capture()
@@ -438,7 +438,7 @@ struct SynchronizedStoreTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', ''), (2, 'bread', '')") }
         let first = try #require(try fixture.open("laptop").recordSet())
-        _ = try fixture.open("phone").synchronize(with: [first])
+        _ = try fixture.open("phone").synchronized(with: [first])
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
         let second = try #require(try fixture.open("laptop").recordSet())
         let store = try fixture.open(
@@ -448,7 +448,7 @@ struct SynchronizedStoreTests {
                 try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
             }
         )
-        let outcome = try store.synchronize(with: [second])
+        let outcome = try store.synchronized(with: [second])
         #expect(outcome.captured.isEmpty)
         #expect(outcome.written["note"] == ChangeCounts(updated: 1))
         #expect(try titles(phone) == ["oat milk", "rye bread"])
@@ -468,9 +468,9 @@ struct SynchronizedStoreTests {
         try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
         let set = try #require(try fixture.open("laptop").recordSet())
         let dying = try fixture.open("phone", observer: StepObserver { if $0 == step { throw Death() } })
-        #expect(throws: Death.self) { try dying.synchronize(with: [set]) }
+        #expect(throws: Death.self) { try dying.synchronized(with: [set]) }
         #expect(try titles(phone) == (step == "captured" ? ["bread"] : ["bread", "milk"]))
-        let outcome = try fixture.open("phone").synchronize(with: [])
+        let outcome = try fixture.open("phone").synchronized(with: [])
         #expect(outcome.captured.isEmpty, "nothing is captured that the user didn't do")
         #expect(try titles(phone) == ["bread", "milk"])
         #expect(try fixture.open("phone").recordSet() == nil)
@@ -483,16 +483,16 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let app = try fixture.app("laptop")
         try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        _ = try fixture.open("laptop").synchronize(with: [])
+        _ = try fixture.open("laptop").synchronized(with: [])
         let backup = try DatabaseQueue()
         try app.backup(to: backup)
         try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
         let dying = try fixture.open("laptop", observer: StepObserver { if $0 == "captured" { throw Death() } })
-        #expect(throws: Death.self) { try dying.synchronize(with: []) }
-        _ = try fixture.open("laptop").synchronize(with: [])
+        #expect(throws: Death.self) { try dying.synchronized(with: []) }
+        _ = try fixture.open("laptop").synchronized(with: [])
         try backup.backup(to: app)
         #expect {
-            try fixture.open("laptop").synchronize(with: [])
+            try fixture.open("laptop").synchronized(with: [])
         } throws: {
             ($0 as? StoreChangesError)?.code == .storeReplaced
         }
@@ -508,15 +508,15 @@ struct SynchronizedStoreTests {
         if isFromThird {
             author = "tablet"
             _ = try fixture.app(author)
-            _ = try fixture.open(author).synchronize(with: [first])
+            _ = try fixture.open(author).synchronized(with: [first])
         }
         try fixture.app(author).write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
         let second = try #require(try fixture.open(author).recordSet())
-        #expect(try fixture.open("phone").synchronize(with: [second]).written.isEmpty)
+        #expect(try fixture.open("phone").synchronized(with: [second]).written.isEmpty)
         #expect(try titles(phone).isEmpty)
         #expect(try fixture.open("phone").content() == StateContent())
         #expect(try fixture.open("phone").conflicts().isEmpty)
-        _ = try fixture.open("phone").synchronize(with: [first])
+        _ = try fixture.open("phone").synchronized(with: [first])
         #expect(try titles(phone) == ["oat milk"])
     }
 
@@ -525,17 +525,17 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let laptop = try fixture.app("laptop")
         try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        _ = try fixture.open("laptop").synchronize(with: [])
+        _ = try fixture.open("laptop").synchronized(with: [])
         try laptop.close()
         let backup = fixture.folder.appending(path: "backup")
         try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: backup)
         let later = try fixture.app("laptop")
         try later.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
-        _ = try fixture.open("laptop").synchronize(with: [])
+        _ = try fixture.open("laptop").synchronized(with: [])
         try later.close()
         try FileManager.default.removeItem(at: fixture.storeURL("laptop"))
         try FileManager.default.moveItem(at: backup, to: fixture.storeURL("laptop"))
-        let error = #expect(throws: StoreChangesError.self) { try fixture.open("laptop").synchronize(with: []) }
+        let error = #expect(throws: StoreChangesError.self) { try fixture.open("laptop").synchronized(with: []) }
         #expect(error?.code == .storeReplaced)
         #expect(error?.message.contains("--take local") == true)
     }
@@ -548,9 +548,9 @@ struct SynchronizedStoreTests {
             for index in 0..<200 { try db.execute(sql: "INSERT INTO note (title) VALUES (?)", arguments: ["\(index)"]) }
         }
         let store = try fixture.open("laptop")
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id > 50") }
-        let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
+        let error = #expect(throws: StoreChangesError.self) { try store.synchronized(with: []) }
         #expect(error?.code == .massDeletion)
         #expect(error?.message.contains("150 of 200 rows of note") == true)
         #expect(try store.recordSet(allowsDeletions: true)?.changes.count == 150)
@@ -569,11 +569,11 @@ struct SynchronizedStoreTests {
             }
         }
         let store = try fixture.open("laptop")
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         try laptop.write { try $0.execute(sql: "UPDATE word SET text = text || '!'") }
-        #expect(try store.synchronize(with: []).captured.count == 1)
+        #expect(try store.synchronized(with: []).captured.count == 1)
         try laptop.write { try $0.execute(sql: "DELETE FROM word WHERE rowid > 50") }
-        let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
+        let error = #expect(throws: StoreChangesError.self) { try store.synchronized(with: []) }
         #expect(error?.code == .massDeletion)
         #expect(error?.message.contains("150 of 200 rows of word") == true)
         #expect(try store.recordSet(allowsDeletions: true) != nil)
@@ -585,14 +585,14 @@ struct SynchronizedStoreTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (1, 'milk')") }
         let set = try #require(try fixture.open("laptop").recordSet())
-        _ = try fixture.open("phone").synchronize(with: [set])
-        _ = try fixture.open("laptop").synchronize(with: [])
+        _ = try fixture.open("phone").synchronized(with: [set])
+        _ = try fixture.open("laptop").synchronized(with: [])
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
         let first = try #require(try fixture.open("laptop").recordSet())
         let second = try #require(try fixture.open("phone").recordSet())
-        _ = try fixture.open("laptop").synchronize(with: [second])
-        _ = try fixture.open("phone").synchronize(with: [first])
+        _ = try fixture.open("laptop").synchronized(with: [second])
+        _ = try fixture.open("phone").synchronized(with: [first])
         #expect(try titles(laptop) == titles(phone))
         let conflicts = try fixture.open("laptop").conflicts().map(\.conflict)
         #expect(conflicts == (try fixture.open("phone").conflicts().map(\.conflict)))
@@ -606,8 +606,8 @@ struct SynchronizedStoreTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES \(notes)") }
         let set = try #require(try fixture.open("laptop").recordSet())
-        _ = try fixture.open("phone").synchronize(with: [set])
-        _ = try fixture.open("laptop").synchronize(with: [])
+        _ = try fixture.open("phone").synchronized(with: [set])
+        _ = try fixture.open("laptop").synchronized(with: [])
         return (laptop, phone)
     }
 
@@ -621,7 +621,7 @@ struct SynchronizedStoreTests {
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE id = 1") }
         try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
         let store = try fixture.open("laptop")
-        _ = try store.synchronize(with: [edit])
+        _ = try store.synchronized(with: [edit])
         let conflicts = try store.conflicts()
         #expect(Set(conflicts.map(\.conflict.rule)) == [.overwritten, .deletedEdited])
         for entry in conflicts { try store.restore(entry.number) }
@@ -640,14 +640,14 @@ struct SynchronizedStoreTests {
         let edit = try #require(try fixture.open("laptop").recordSet())
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
         let store = try fixture.open("phone")
-        _ = try store.synchronize(with: [edit])
+        _ = try store.synchronized(with: [edit])
         let entry = try #require(try store.conflicts().first)
         let (lost, kept) = (try #require(entry.conflict.lost["title"]), try #require(entry.conflict.kept["title"]))
         // What the conflict kept is replaced, and the log has it already.
         try store.restore(entry.number)
         #expect(try store.conflicts().count == 1)
         #expect(try [Cell.value(.text(titles(phone)[0]))] == [lost])
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rice milk'") }
         try store.restore(entry.number)
         #expect(try [Cell.value(.text(titles(phone)[0]))] == [lost])
@@ -664,10 +664,10 @@ struct SynchronizedStoreTests {
         let edit = try #require(try fixture.open("phone").recordSet())
         try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
         let store = try fixture.open("laptop")
-        _ = try store.synchronize(with: [edit])
+        _ = try store.synchronized(with: [edit])
         let entry = try #require(try store.conflicts().first { !$0.conflict.lost.isEmpty })
         try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
         #expect(try laptop.read { try Int.fetchOne($0, sql: "SELECT id FROM note WHERE title = 'tea'") } == 2)
         try store.restore(entry.number)
@@ -682,7 +682,7 @@ struct SynchronizedStoreTests {
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (7, 'milk'), (9, 'bread')") }
         try phone.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (9, 'eggs')") }
         let set = try #require(try fixture.open("laptop").recordSet())
-        _ = try fixture.open("phone").synchronize(with: [set])
+        _ = try fixture.open("phone").synchronized(with: [set])
         let numbers = try phone.read { try Int.fetchAll($0, sql: "SELECT id FROM note ORDER BY title") }
         #expect(numbers == [10, 9, 7])
     }
@@ -695,7 +695,7 @@ struct SynchronizedStoreTests {
             try db.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', 'two'), ('bread', 'one')")
         }
         let store = try fixture.open("laptop")
-        _ = try store.synchronize(with: [])
+        _ = try store.synchronized(with: [])
         try laptop.write { db in
             try db.execute(sql: "UPDATE note SET title = 'rye bread' WHERE title = 'bread'")
             try db.execute(sql: "UPDATE note SET title = 'oat milk', body = '2' WHERE title = 'milk'")

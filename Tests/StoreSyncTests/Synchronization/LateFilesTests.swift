@@ -113,7 +113,7 @@ struct LateFilesTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         for device in [a, b] { _ = try await device.synchronize().value }
         for number in 0..<3 {
-            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(7000000))")
+            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(1800000))")
             try await a.recordChanges()
         }
         #expect(try await a.synchronize().value.publishedChanges == 3)
