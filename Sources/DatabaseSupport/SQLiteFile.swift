@@ -39,6 +39,23 @@ package struct SQLiteFile {
         }
     }
 
+    /// The first bytes of the memory that all connections to a database share; `nil` if there is none.
+    ///
+    /// - Parameter count: How many bytes.
+    /// - Returns: The bytes, which other connections may change meanwhile.
+    /// - Throws: `DatabaseError`.
+    func sharedMemory(upTo count: Int) throws -> [UInt8]? {
+        guard methods.iVersion >= 2 else { return nil }
+        var memory: UnsafeMutableRawPointer?
+        // SQLite maps it in parts of 32 KiB, and has mapped the first already.
+        try withUnsafeMutablePointer(to: &memory) { pointer in
+            try pointer.withMemoryRebound(to: UnsafeMutableRawPointer?.self, capacity: 1) {
+                try check(methods.xShmMap?(file, 0, 32_768, 0, $0))
+            }
+        }
+        return memory.map { Array(UnsafeRawBufferPointer(start: $0, count: count)) }
+    }
+
     private func check(_ code: CInt?) throws {
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code ?? SQLITE_ERROR)) }
     }

@@ -83,8 +83,8 @@ package struct StoreConnection {
 
     /// What is known of a store's files before a transaction that reads them.
     struct Files {
-        /// The status before the transaction began.
-        let status: StoreStatus
+        /// The status before the transaction began; `nil` if it may be the status after a later commit, which was in progress.
+        let status: StoreStatus?
         /// The store's version in the transaction.
         let version: Int
         /// When the store was last written.
@@ -115,12 +115,35 @@ package struct StoreConnection {
         // Moving the log changes the files, but not the version.
         let (version, status) = (try Self.version(db), StoreStatus(ofStoreAt: reader.path))
         if movesLog { try emptyLog(of: db) }
-        let present = StoreStatus(ofStoreAt: reader.path)
+        let isIdle = try waitForCommit(db)
+        let (log, present) = (try WriteAheadLog(of: db), StoreStatus(ofStoreAt: reader.path))
+        if isIdle { try db.rollback() }
         try db.beginTransaction(.deferred)
         let presentVersion = try Self.version(db)
+        let isExact = try log == WriteAheadLog(of: db) && (isIdle || log?.hasPagesOfNextCommit(db) != true)
         let modified = presentVersion == version ? status.modified : StoreStatus(ofStoreAt: reader.path).modified
-        return Files(status: present, version: presentVersion, modified: modified)
+        return Files(status: isExact ? present : nil, version: presentVersion, modified: modified)
     }
+
+    /// Waits until a commit shows that is in progress, unless it takes long: no file changes when it does.
+    ///
+    /// - Parameter db: The connection that reads, without a transaction.
+    /// - Returns: Whether the connection is now in a transaction in which no other can write.
+    /// - Throws: `DatabaseError`.
+    private func waitForCommit(_ db: Database) throws -> Bool {
+        guard try WriteAheadLog(of: db)?.hasPagesOfNextCommit(db) == true else { return false }
+        sqlite3_busy_timeout(db.sqliteConnection, Self.longestCommit)
+        defer { sqlite3_busy_timeout(db.sqliteConnection, CInt(SynchronizedStore.busyTimeout * 1000)) }
+        do {
+            try db.beginTransaction(.immediate)
+            return true
+        } catch let error as DatabaseError where [.SQLITE_BUSY, .SQLITE_READONLY].contains(error.resultCode) {
+            return false
+        }
+    }
+
+    /// How long to wait for a commit that is in progress, in milliseconds; a transaction that has written much may take longer.
+    private static let longestCommit: CInt = 1_000
 
     /// The size of the largest log that is moved into the store's file: other connections can't write meanwhile.
     private static let maximumLogBytes: Int64 = 64 << 20
@@ -205,6 +228,7 @@ package struct StoreConnection {
             guard !db.isInsideTransaction else { return nil }
             // Before the version, so that no commit can come between the two.
             let status = StoreStatus(ofStoreAt: path)
+            guard try WriteAheadLog(of: db)?.hasPagesOfNextCommit(db) != true else { return nil }
             // The connection notices other connections' commits when it reads.
             _ = try Self.version(db)
             return LeftState(db) == state ? status : nil

@@ -93,8 +93,8 @@ extension SynchronizedStore {
             let snapshot: Snapshot<Result> =
                 readsInPlace ? .captured(try body(view)) : .copied(try copy(source), view)
             // A later write shows in the status. Pages are read from a file that doesn't change in the transaction.
-            let isTrusted = files.status.settled < (pages == nil ? begin : now())
-            return (snapshot, isTrusted ? files.status : nil)
+            let status = files.status.flatMap { $0.settled < (pages == nil ? begin : now()) ? $0 : nil }
+            return (snapshot, status)
         }
         let result: Result
         switch snapshot {

@@ -48,6 +48,51 @@ struct StoreStatusTests {
         #expect(try store.synchronized(with: []).captured.flatMap(\.changes).count == 1)
     }
 
+    @Test("An edit is captured whose commit was written into the log, but didn't show yet, in the last synchronization")
+    func commitInProgress() throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("wal")
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        let store = try store { .now.addingTimeInterval(60) }
+        try store.begin()
+        _ = try store.synchronized(with: [])
+        // Another process of the app keeps the log in use.
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: url.path, configuration: configuration)
+        _ = try other.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") }
+        try app.write { try $0.execute(sql: "UPDATE note SET title = 'rice'") }
+        #expect(try store.synchronized(with: []).captured.count == 1)
+        let index = try #require(FileHandle(forUpdatingAtPath: url.path + "-shm"))
+        func header() throws -> Data {
+            try index.seek(toOffset: 0)
+            return try #require(try index.read(upToCount: 96))
+        }
+        let former = try header()
+        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        let committed = try header()
+        try index.seek(toOffset: 0)
+        try index.write(contentsOf: former)
+        try other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        #expect(try store.synchronized(with: []).captured.isEmpty)
+        try other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        try index.seek(toOffset: 0)
+        try index.write(contentsOf: committed)
+        try index.close()
+        #expect(try app.read { try String.fetchOne($0, sql: "SELECT title FROM note") } == "oat milk")
+        #expect(try store.synchronized(with: []).captured.count == 1)
+    }
+
+    @Test("Its owner's setting the log's owner again doesn't change it")
+    func ownerSetAgain() throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("wal")
+        let status = StoreStatus(ofStoreAt: url.path)
+        try #require(chown(url.path + "-wal", getuid(), getgid()) == 0)
+        #expect(StoreStatus(ofStoreAt: url.path) == status)
+        withExtendedLifetime(app) {}
+    }
+
     @Test("It changes with every commit, and not with reads", arguments: ["wal", "delete", "truncate", "persist"])
     func commits(mode: String) throws {
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -1,0 +1,47 @@
+package import GRDB
+import GRDBSQLite
+
+/// How far a database's write-ahead log is, as every connection sees it.
+///
+/// A commit writes its pages into the log, waits until they are on the medium, and only then shows them to other connections. So the
+/// log may change before a commit shows.
+package struct WriteAheadLog: Equatable {
+    /// The beginning of the index that the connections share.
+    private let header: [UInt8]
+    /// Where the page would be that the next commit writes first, in bytes.
+    private let end: Int64
+
+    /// Reads how far the log is; `nil` if the database has none.
+    ///
+    /// - Parameter db: A connection that has read the database.
+    /// - Throws: `DatabaseError`.
+    package init?(of db: Database) throws {
+        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal",
+            let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection),
+            let index = try file.sharedMemory(upTo: 2 * Self.headerBytes)
+        else { return nil }
+        // There are two copies of the header: a connection is writing it while they differ, and then each has another checksum.
+        header = index
+        let pageSize = Int(Self.native(UInt16.self, index, at: 14))
+        let last = Self.native(UInt32.self, index, at: 16)
+        end = 32 + Int64(last) * Int64(24 + (pageSize == 1 ? 65_536 : pageSize))
+    }
+
+    private static let headerBytes = 48
+
+    private static func native<Number: FixedWidthInteger>(_: Number.Type, _ bytes: [UInt8], at offset: Int) -> Number {
+        bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) }
+    }
+
+    /// Whether the log has pages after those of the last commit: another connection is about to commit, or died while it was.
+    ///
+    /// - Parameter db: The connection.
+    /// - Throws: `DatabaseError`.
+    package func hasPagesOfNextCommit(_ db: Database) throws -> Bool {
+        guard let log = SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection),
+            try log.byteCount >= end + 24
+        else { return false }
+        // What former commits wrote there before the log began again has other salts.
+        return try log.read(at: end + 8, count: 8) == Array(header[32..<40])
+    }
+}
