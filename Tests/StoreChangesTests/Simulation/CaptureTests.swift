@@ -167,12 +167,14 @@ struct CaptureTests {
         )
         var random = SplitMix64(seed: seed)
         for round in 0..<3 {
-            for _ in 0..<40 {
+            for _ in 0..<80 {
                 let (first, second) = (Int.random(in: 1..<12, using: &random), Int.random(in: 1..<12, using: &random))
                 // The store refuses what would violate a constraint.
                 _ = try? laptop.edit(
                     [
                         "INSERT INTO folder VALUES (\(first), nullif(\(second), \(first)), 'folder \(first) \(round)')",
+                        "INSERT INTO folder VALUES (\(first), NULL, 'folder \(first) \(round)')",
+                        "INSERT INTO folder VALUES (\(first), \(second), 'folder \(first) \(round)')",
                         "INSERT INTO author VALUES ('Author \(first)', 'author \(second)', 'mail \(first)')",
                         "INSERT INTO author VALUES ('Author \(first)', NULL, 'mail \(first)')",
                         "INSERT INTO book VALUES (\(first), \(second), 'AUTHOR \(first)', 'mail \(second)')",
