@@ -5,7 +5,7 @@ import RemoteStorageHTTP
 
 // Writes files by the recipe that the server's guarantees require.
 extension WebDAVBackend {
-    /// Writes a file by the recipe that is safe on this server, and checks that all of it arrived.
+    /// Writes a file by the recipe that is safe on this server, and checks that as many bytes as were sent arrived.
     @discardableResult
     public func write(
         _ content: RemoteContent,
@@ -70,16 +70,17 @@ extension WebDAVBackend {
         guard let parent = path.parent else { throw RemoteError.isRoot() }
         for isLast in [false, true] {
             try await makeSureInFile(of: parent, for: path)
+            let counted = CountedContent(content)
             let response = try await transport.send(
                 HTTPRequest(
                     method: .PUT,
                     target: location.target(path),
                     headers: header.map { [$0] } ?? [],
-                    body: .content(content, path)
+                    body: .content(counted.content, path)
                 )
             )
             await response.discard()
-            if response.isSuccess { return try await arrived(content, at: path) }
+            if response.isSuccess { return try await arrived(counted, at: path) }
             if response.status == 412, let refusal {
                 // The condition may fail only because an earlier attempt of this request was carried out.
                 if response.wasRepeated, try await holds(content, at: path) { return try await written(path) }
@@ -102,13 +103,25 @@ extension WebDAVBackend {
         }
     }
 
-    /// Checks that the server has as many bytes as were sent, because a proxy may have cut them off.
-    private func arrived(_ content: RemoteContent, at path: RemotePath) async throws -> RemoteItem {
+    /// Checks that the server has as many bytes as were sent, because a proxy or the server may have dropped some.
+    ///
+    /// Some gateways store an empty file if the length isn't known in advance, and report success.
+    private func arrived(_ counted: CountedContent, at path: RemotePath) async throws -> RemoteItem {
         let item = try await written(path)
-        guard let length = content.length, item.size != length else { return item }
+        guard let length = counted.content.length ?? counted.sentBytes else {
+            throw RemoteError(
+                .unavailable,
+                "\(identity) reported success before all of “\(path)” was sent. Try again.",
+                path: path
+            )
+        }
+        guard item.size != length else { return item }
         throw RemoteError(
             .unavailable,
-            "Of “\(path)”, \(item.size) of \(length) bytes arrived. Another device may have written it, or a proxy has cut it. Try again.",
+            """
+            Of “\(path)”, \(item.size) of \(length) bytes arrived. Another device may have written it, or a proxy has cut it. \
+            Try again. If that doesn't help, let the server's proxy or gateway buffer requests.
+            """,
             path: path
         )
     }
