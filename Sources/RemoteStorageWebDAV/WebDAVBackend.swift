@@ -30,9 +30,11 @@ public actor WebDAVBackend: RemoteBackend {
     /// The kind of the server, once it is known.
     private var profile: ServerProfile?
     /// Identifies the server, concurrently with the first request.
-    private var introduction: Task<HTTPHeaders, any Error>?
-    /// Whether the share is known to exist.
-    private var isThere = false
+    private let introduction = SharedTask<HTTPHeaders>(keepsValue: true)
+    /// Checks that the share still exists.
+    private let shareCheck = SharedTask<Void>(keepsValue: false)
+    /// The time since an answer last proved that the share exists; `nil` before the first proof.
+    private var timeSinceProof: (@Sendable () -> Duration)?
     var directories = KnownDirectories()
     /// The number of requests of this client that are creating each directory.
     private var makers: [RemotePath: Int] = [:]
@@ -78,38 +80,9 @@ public actor WebDAVBackend: RemoteBackend {
         return found
     }
 
-    /// Starts to identify the server, unless that has started already.
-    @discardableResult
-    private func beginIntroduction() -> Task<HTTPHeaders, any Error> {
-        if let introduction { return introduction }
-        let begun = Task {
-            do {
-                return try await options()
-            } catch {
-                // The next request asks again.
-                introduction = nil
-                throw error
-            }
-        }
-        introduction = begun
-        return begun
-    }
-
     /// Returns the server's answer to OPTIONS, once the share is known to exist.
     private func introduce() async throws -> HTTPHeaders {
-        while true {
-            let introduction = beginIntroduction()
-            do {
-                return try await withTaskCancellationHandler {
-                    try await introduction.value
-                } onCancel: {
-                    introduction.cancel()
-                }
-            } catch is CancellationError where !Task.isCancelled {
-                // Another task that also waited was cancelled, not this one.
-                continue
-            }
-        }
+        try await introduction.value { try await self.options() }
     }
 
     private func options() async throws -> HTTPHeaders {
@@ -125,6 +98,38 @@ public actor WebDAVBackend: RemoteBackend {
             )
         }
         return response.headers
+    }
+
+    // MARK: The share
+
+    /// How long the share is assumed to exist after an answer has proved it.
+    private static let patience = Duration.seconds(60)
+
+    private var isProven: Bool { timeSinceProof.map { $0() < Self.patience } ?? false }
+
+    /// Records that an answer has just proved that the share exists, or that it doesn't.
+    func noteShare(exists: Bool) {
+        timeSinceProof = exists ? settings.clock.stopwatch() : nil
+    }
+
+    /// Starts to identify the server before the share is needed, so that the first requests wait for each other less.
+    func anticipateShare() {
+        if timeSinceProof == nil { introduction.start { try await self.options() } }
+    }
+
+    /// Checks that the share exists, because the contents of a vanished share must not look like missing files.
+    func requireShare() async throws {
+        if !isProven { _ = try await introduce() }
+        // The server may have been identified long ago.
+        if !isProven { try await shareCheck.value { _ = try await self.status(of: .root) } }
+    }
+
+    var missingShare: RemoteError {
+        RemoteError(
+            .unavailable,
+            "There is no share at \(identity). Check the URL, or create the share on the server.",
+            path: .root
+        )
     }
 
     // MARK: Reading
@@ -235,142 +240,9 @@ public actor WebDAVBackend: RemoteBackend {
             : error(response, at: path)
     }
 
-    // MARK: Properties
-
-    private static let propertiesBody = """
-        <?xml version="1.0" encoding="utf-8"?>
-        <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>
-        """
-
-    private func properties(of path: RemotePath, depth: String) async throws -> [(path: RemotePath, item: RemoteItem)]?
-    {
-        if !isThere, path != .root { beginIntroduction() }
-        let request = HTTPRequest(
-            method: .PROPFIND,
-            target: location.target(path),
-            headers: [("Depth", depth)],
-            body: .bytes(Array(Self.propertiesBody.utf8), contentType: "application/xml; charset=utf-8")
-        )
-        let response = try await transport.send(request)
-        switch response.status {
-        case 207: break
-        case 404, 410:
-            try await response.discardingThen { try await self.requireShare(unless: path) }
-            return nil
-        case 400, 403, 405, 409:
-            await response.discard()
-            // Some servers answer like this if a component in the middle of the path is a file.
-            if let parent = path.parent, parent != .root, try await status(of: parent)?.kind != .directory {
-                return nil
-            }
-            throw error(response, at: path)
-        default:
-            await response.discard()
-            throw error(response, at: path)
-        }
-        let resources: [Multistatus.Resource]
-        do {
-            resources = try Multistatus(try await response.bytes(upTo: 1 << 26)).resources
-        } catch let cause as Multistatus.Malformed {
-            throw RemoteError(
-                .unavailable,
-                "The answer of \(identity) about “\(path)” can't be read: \(cause). Check that the URL names a WebDAV share.",
-                path: path,
-                cause: cause
-            )
-        }
-        let found = resources.compactMap { resource in
-            location.path(of: resource.reference).map { ($0, RemoteItem(resource, at: $0)) }
-        }
-        // An answer about other paths must not be mistaken for an answer that the path doesn't exist.
-        guard found.contains(where: { $0.0 == path }) else {
-            throw RemoteError(
-                .unavailable,
-                "\(identity) answers about other paths than “\(path)”. Check the share's URL.",
-                path: path
-            )
-        }
-        if path == .root { isThere = true }
-        for (found, item) in found where item.kind == .directory {
-            directories.insert(found, depth == "1" && found == path ? .explored : .seen)
-        }
-        return found
-    }
-
-    /// Checks that the share exists, because the contents of a vanished share must not look like missing files.
-    private func requireShare(unless path: RemotePath) async throws {
-        guard !isThere else { return }
-        guard path != .root else { throw missingShare }
-        _ = try await introduce()
-    }
-
-    var missingShare: RemoteError {
-        RemoteError(
-            .unavailable,
-            "There is no share at \(identity). Check the URL, or create the share on the server.",
-            path: .root
-        )
-    }
-
-    // MARK: Errors
-
-    /// Returns the error for an answer that isn't a success.
-    func error(_ response: HTTPResponse, at path: RemotePath) -> RemoteError {
-        switch response.status {
-        case 403:
-            RemoteError(
-                .notAllowed,
-                "\(identity) doesn't allow this request for “\(path)” (HTTP status 403). Check the user's permissions.",
-                path: path
-            )
-        case 404, 410: .notFound(path)
-        case 413, 507:
-            RemoteError(.noSpace, "\(identity) has no space for “\(path)”. Free some space there.", path: path)
-        case 400, 414, 431:
-            RemoteError(
-                .invalidPath,
-                "\(identity) doesn't accept the name of “\(path)” (HTTP status \(response.status)). Choose another name.",
-                path: path
-            )
-        case 405, 501:
-            RemoteError(
-                .unsupported,
-                "\(identity) doesn't support this request for “\(path)” (HTTP status \(response.status)). Is it a WebDAV share?",
-                path: path
-            )
-        case 500 where path.lastComponent.map { $0.utf8.count > 200 } ?? false:
-            // Servers that first write to a temporary name, which is longer, don't report that the name is too long.
-            RemoteError(
-                .invalidPath,
-                "The name of “\(path)” is too long for \(identity) (HTTP status 500). Choose a shorter name.",
-                path: path
-            )
-        default:
-            RemoteError(
-                .unavailable,
-                "\(identity) failed to answer a request for “\(path)” (HTTP status \(response.status)). Try again later.",
-                path: path
-            )
-        }
-    }
-
     /// Whether a name belongs to an unfinished file, of this package or of a server.
     static func isHidden(_ name: String) -> Bool {
         TemporaryName.isOne(name) || name.hasPrefix(".davfs.tmp")
-    }
-}
-
-extension RemoteItem {
-    init(_ resource: Multistatus.Resource, at path: RemotePath) {
-        self.init(
-            name: path.lastComponent ?? "",
-            kind: resource.isCollection ? .directory : .file,
-            size: resource.isCollection ? 0 : resource.contentLength ?? 0,
-            modified: resource.modified,
-            // Apache marks a tag as weak for a second, although it's the same tag.
-            tag: resource.isCollection
-                ? nil : resource.entityTag.map { RemoteTag($0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0) }
-        )
     }
 }
 
@@ -386,10 +258,5 @@ extension HTTPResponse {
             try Task.checkCancellation()
             throw RemoteError(.unavailable, "An answer broke off, or is far too long. Try again later.", cause: error)
         }
-    }
-
-    func discardingThen(_ body: () async throws -> Void) async throws {
-        await discard()
-        try await body()
     }
 }

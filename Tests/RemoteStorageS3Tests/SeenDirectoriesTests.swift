@@ -1,6 +1,6 @@
 import RemoteStorage
+import ServerFixtures
 import Testing
-import ThreadSupport
 
 @testable import RemoteStorageS3
 
@@ -96,16 +96,4 @@ struct SeenDirectoriesTests {
                 && seen.isAbsent(RemotePath("a/x"))
         )
     }
-}
-
-/// A clock that the tests advance.
-private struct SteppedClock: Clock {
-    private let passed = Locked(Duration.zero)
-    private let start = ContinuousClock.now
-
-    func advance(by duration: Duration) { passed.withLock { $0 += duration } }
-
-    var now: ContinuousClock.Instant { start + passed.withLock { $0 } }
-    var minimumResolution: Duration { .nanoseconds(1) }
-    func sleep(until deadline: Instant, tolerance: Duration?) async throws {}
 }

@@ -1,5 +1,6 @@
 import RemoteStorage
 import RemoteStorageHTTP
+import ServerFixtures
 import Testing
 import ThreadSupport
 
@@ -49,5 +50,54 @@ struct ScriptedServerTests {
             try await backend.write(content, to: RemotePath("file"), when: .always)
         }
         #expect(error?.code == .unavailable && error?.message.contains("Try again") == true)
+    }
+
+    @Test("A share that vanishes is an error at its root, and after a minute everywhere else, too")
+    func vanishedShare() async throws {
+        let isThere = Locked(true)
+        let server = ScriptedServer { line, _ in
+            guard isThere.withLock(\.self) else { return ScriptedServer.status(404) }
+            switch line {
+            case "OPTIONS /dav/": return ScriptedServer.options
+            case "PROPFIND /dav/": return ScriptedServer.properties(of: "/dav/")
+            default: return ScriptedServer.status(404)
+            }
+        }
+        let clock = SteppedClock()
+        let backend = try server.backend(clock: clock)
+        let path = try RemotePath("absent")
+        #expect(try await backend.status(of: path) == nil)
+        var before = server.lines.count
+        #expect(try await backend.list(path) == nil)
+        #expect(try await backend.read(path, range: nil) == nil)
+        // The share was seen a moment ago, which isn't checked again.
+        #expect(!server.lines[before...].contains("PROPFIND /dav/"))
+
+        clock.advance(by: .seconds(60))
+        before = server.lines.count
+        try await withThrowingTaskGroup(of: RemoteItem?.self) { group in
+            for _ in 0..<10 { group.addTask { try await backend.status(of: path) } }
+            for try await item in group { #expect(item == nil) }
+        }
+        // All ten requests share one check.
+        #expect(server.lines[before...].count { $0 == "PROPFIND /dav/" } == 1)
+
+        isThere.withLock { $0 = false }
+        clock.advance(by: .seconds(60))
+        let requests: [@Sendable () async throws -> Void] = [
+            { _ = try await backend.status(of: path) }, { _ = try await backend.list(path) },
+            { _ = try await backend.read(path, range: nil) }, { _ = try await backend.list(.root) },
+            { try await backend.remove(path) }, { try await backend.createDirectory(at: .root) },
+        ]
+        for request in requests {
+            let error = await #expect(throws: RemoteError.self) { try await request() }
+            #expect(error?.code == .unavailable && error?.message.contains("There is no share") == true)
+        }
+        isThere.withLock { $0 = true }
+        #expect(try await backend.list(.root) == [])
+        isThere.withLock { $0 = false }
+        // The root itself is never trusted to be there.
+        let error = await #expect(throws: RemoteError.self) { try await backend.list(.root) }
+        #expect(error?.code == .unavailable)
     }
 }

@@ -1,4 +1,5 @@
 import RemoteStorage
+import RemoteStorageHTTP
 
 /// A cache of the directories that were seen or created, and of what their last lists contained.
 ///
@@ -92,13 +93,5 @@ struct SeenDirectories: Sendable {
         changeCount += 1
         directories = directories.filter { $0 == .root || !$0.isEqualToOrInside(path) }
         lists = lists.filter { !$0.key.isEqualToOrInside(path) }
-    }
-}
-
-extension Clock where Duration == Swift.Duration {
-    /// Returns a closure that measures the time since this call.
-    fileprivate func stopwatch() -> @Sendable () -> Duration {
-        let start = now
-        return { start.duration(to: now) }
     }
 }

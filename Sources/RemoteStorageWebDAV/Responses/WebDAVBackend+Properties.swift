@@ -1,0 +1,84 @@
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+
+extension WebDAVBackend {
+    private static let propertiesBody = """
+        <?xml version="1.0" encoding="utf-8"?>
+        <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>
+        """
+
+    /// Returns the properties of an item, and with depth 1 those of the items in it; `nil` if it doesn't exist.
+    func properties(of path: RemotePath, depth: String) async throws -> [(path: RemotePath, item: RemoteItem)]? {
+        if path != .root { anticipateShare() }
+        let request = HTTPRequest(
+            method: .PROPFIND,
+            target: location.target(path),
+            headers: [("Depth", depth)],
+            body: .bytes(Array(Self.propertiesBody.utf8), contentType: "application/xml; charset=utf-8")
+        )
+        let response = try await transport.send(request)
+        switch response.status {
+        case 207: break
+        case 404, 410:
+            await response.discard()
+            guard path != .root else {
+                noteShare(exists: false)
+                throw missingShare
+            }
+            try await requireShare()
+            return nil
+        case 400, 403, 405, 409:
+            await response.discard()
+            // Some servers answer like this if a component in the middle of the path is a file.
+            if let parent = path.parent, parent != .root, try await status(of: parent)?.kind != .directory {
+                return nil
+            }
+            throw error(response, at: path)
+        default:
+            await response.discard()
+            throw error(response, at: path)
+        }
+        let resources: [Multistatus.Resource]
+        do {
+            resources = try Multistatus(try await response.bytes(upTo: 1 << 26)).resources
+        } catch let cause as Multistatus.Malformed {
+            throw RemoteError(
+                .unavailable,
+                "The answer of \(identity) about “\(path)” can't be read: \(cause). Check that the URL names a WebDAV share.",
+                path: path,
+                cause: cause
+            )
+        }
+        let found = resources.compactMap { resource in
+            location.path(of: resource.reference).map { ($0, RemoteItem(resource, at: $0)) }
+        }
+        // An answer about other paths must not be mistaken for an answer that the path doesn't exist.
+        guard found.contains(where: { $0.0 == path }) else {
+            throw RemoteError(
+                .unavailable,
+                "\(identity) answers about other paths than “\(path)”. Check the share's URL.",
+                path: path
+            )
+        }
+        noteShare(exists: true)
+        for (found, item) in found where item.kind == .directory {
+            directories.insert(found, depth == "1" && found == path ? .explored : .seen)
+        }
+        return found
+    }
+}
+
+extension RemoteItem {
+    init(_ resource: Multistatus.Resource, at path: RemotePath) {
+        self.init(
+            name: path.lastComponent ?? "",
+            kind: resource.isCollection ? .directory : .file,
+            size: resource.isCollection ? 0 : resource.contentLength ?? 0,
+            modified: resource.modified,
+            // Apache marks a tag as weak for a second, although it's the same tag.
+            tag: resource.isCollection
+                ? nil : resource.entityTag.map { RemoteTag($0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0) }
+        )
+    }
+}
