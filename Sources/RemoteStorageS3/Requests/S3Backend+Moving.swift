@@ -49,20 +49,24 @@ extension S3Backend {
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
         try checkName(destination)
         let item = try await itemToMove(source, to: destination)
-        if item.kind == .file {
+        guard item.kind == .directory else {
             try await copy(source, to: destination, when: .always)
-        } else {
-            try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
+            // The copy is complete: a cancellation from here on doesn't undo the move.
+            try await Task { try await self.remove(source) }.value
+            return
         }
-        // The copy is complete: a cancellation from here on doesn't undo the move.
-        try await Task { try await self.remove(source) }.value
+        let keys = try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
+        try await Task { try await self.removeMoved(keys, from: source) }.value
     }
 
+    /// Copies what is in a directory.
+    ///
+    /// - Returns: The keys of the source whose files the destination now has, and of the directories that contain them.
     private func copyDirectory(
         _ source: RemotePath,
         to destination: RemotePath,
         _ unknown: [RemotePath]
-    ) async throws {
+    ) async throws -> [String] {
         let (from, to) = (location.directoryKey(source), location.directoryKey(destination))
         seen.forget(destination)
         seen.expect(destination)
@@ -70,6 +74,8 @@ extension S3Backend {
             to + String(decoding: key.utf8.dropFirst(from.utf8.count), as: UTF8.self)
         }
         let keys = try await everything(below: source).map(\.key)
+        // Another client has moved or removed the directory since its status was requested.
+        guard !keys.isEmpty else { throw RemoteError.notFound(source) }
         // A directory that isn't empty needs no key of its own.
         let full = Set(directories(of: keys, below: from))
         do {
@@ -78,11 +84,44 @@ extension S3Backend {
                 try await self.copyObject(key, to: copied(key), source)
             }
             seen.insert(unknown)
+            return keys
         } catch {
+            // Without its source, a copy may be all that is left of a file: another client has moved the same directory.
+            guard (error as? RemoteError)?.code != .notFound else { throw error }
             // A separate task isn't cancelled with this one, which waits for it.
-            await Task { try? await self.removeObjects(keys.map { copied($0) } + [to], destination) }.value
+            await Task { try? await self.removeCopies(of: keys, of: source, at: destination, copied) }.value
             throw error
         }
+    }
+
+    /// Removes the copies of an incomplete move, except those whose source another client has moved or removed.
+    private func removeCopies(
+        of keys: [String],
+        of source: RemotePath,
+        at destination: RemotePath,
+        _ copied: (String) -> String
+    ) async throws {
+        let left = Set(try await everything(below: source).map(\.key))
+        let isWhole = left.isSuperset(of: keys)
+        try await removeObjects(
+            keys.filter { left.contains($0) }.map { copied($0) }
+                + (isWhole ? [location.directoryKey(destination)] : []),
+            destination
+        )
+    }
+
+    /// Removes the keys that were copied, and nothing that another client has written into the directory since.
+    private func removeMoved(_ keys: [String], from source: RemotePath) async throws {
+        guard let parent = source.parent else { throw RemoteError.isRoot() }
+        try await putDirectory(parent)
+        seen.forget(source)
+        try await removeObjects(keys.filter { !$0.hasSuffix("/") }, source)
+        // Some servers keep the keys of directories that were never created explicitly.
+        let directory = location.directoryKey(source)
+        let moved = Set(keys + directories(of: keys, below: directory) + [directory])
+        let left = try await everything(below: source).map(\.key).filter { !moved.contains($0) }
+        let kept = Set(directories(of: left, below: directory) + left)
+        try await removeObjects(moved.filter { $0.hasSuffix("/") && !kept.contains($0) }, source)
     }
 
     /// Removes a file, or all keys that begin with a directory's key.

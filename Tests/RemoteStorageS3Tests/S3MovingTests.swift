@@ -1,0 +1,119 @@
+import Foundation
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageS3
+
+@Suite("Moving a directory of a bucket", .timeLimit(.minutes(60)))
+struct S3MovingTests {
+    /// A bucket in memory, in which a test acts as another client between the requests.
+    private struct SharedBucket: HTTPSending {
+        let objects: Locked<[String: [UInt8]]>
+        /// Acts before a request, of which it receives the method and the key; returns whether the request fails.
+        let meddle: @Sendable (String, inout [String: [UInt8]]) -> Bool
+
+        init(_ keys: [String], _ meddle: @escaping @Sendable (String, inout [String: [UInt8]]) -> Bool) {
+            objects = Locked(Dictionary(uniqueKeysWithValues: keys.map { ($0, Array($0.utf8)) }))
+            self.meddle = meddle
+        }
+
+        var keys: [String] { objects.withLock { $0.keys.sorted() } }
+
+        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            let url = try #require(URLComponents(string: request.target))
+            let key = String(url.path.dropFirst())
+            return objects.withLock { objects in
+                if meddle("\(request.method) \(key)", &objects) {
+                    return HTTPResponse(status: 403, headers: [:], bytes: [])
+                }
+                if key.isEmpty { return list(url.queryItems ?? [], objects) }
+                return answer(request, key, &objects)
+            }
+        }
+
+        private func answer(_ request: HTTPRequest, _ key: String, _ objects: inout [String: [UInt8]]) -> HTTPResponse {
+            let source = request.headers.first { $0.0 == "X-Amz-Copy-Source" }?.1
+            let bytes = objects[source.map { String($0.dropFirst("/bucket/".count)) } ?? key]
+            switch request.method {
+            case .PUT where source == nil: objects[key] = []
+            case .PUT where bytes != nil: objects[key] = bytes
+            case .DELETE: objects[key] = nil
+            case .HEAD where bytes != nil: break
+            default: return HTTPResponse(status: 404, headers: [:], bytes: [])
+            }
+            return HTTPResponse(status: 200, headers: [:], bytes: [])
+        }
+
+        private func list(_ query: [URLQueryItem], _ objects: [String: [UInt8]]) -> HTTPResponse {
+            let prefix = query.first { $0.name == "prefix" }?.value ?? ""
+            let contents = objects.filter { $0.key.hasPrefix(prefix) }
+                .map { "<Contents><Key>\($0.key)</Key><Size>\($0.value.count)</Size></Contents>" }
+            let xml = "<ListBucketResult><IsTruncated>false</IsTruncated>\(contents.joined())</ListBucketResult>"
+            return HTTPResponse(status: 200, headers: ["Server": "AmazonS3"], bytes: Array(xml.utf8))
+        }
+
+        func backend() throws -> S3Backend {
+            S3Backend(try S3Configuration(bucket: "bucket", region: "us-east-1"), transport: self)
+        }
+    }
+
+    private static let files = ["from/", "from/a", "from/inner/", "from/inner/b"]
+
+    @Test("moves all files and directories in it, and leaves nothing")
+    func whole() async throws {
+        let bucket = SharedBucket(Self.files) { _, _ in false }
+        try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
+        #expect(bucket.keys == ["to/a", "to/inner/b"])
+        #expect(bucket.objects.withLock { $0["to/inner/b"] } == Array("from/inner/b".utf8))
+    }
+
+    @Test("removes no file that another client has finished moving to the same destination", arguments: [false, true])
+    func sameMove(isRefused: Bool) async throws {
+        let isFirst = Locked(true)
+        let bucket = SharedBucket(Self.files) { line, objects in
+            let isCopy =
+                line.hasPrefix("PUT to/")
+                && isFirst.withLock { isFirst in
+                    defer { isFirst = false }
+                    return isFirst
+                }
+            guard isCopy else { return false }
+            // The other client moves everything at this moment.
+            objects = ["to/a": [1], "to/inner/b": [2]]
+            return isRefused
+        }
+        let backend = try bucket.backend()
+        await #expect(throws: RemoteError.self) { try await backend.move(RemotePath("from"), to: RemotePath("to")) }
+        #expect(bucket.keys.filter { !$0.hasSuffix("/") } == ["to/a", "to/inner/b"])
+        #expect(bucket.objects.withLock { $0["to/inner/b"] } == [2])
+    }
+
+    @Test("that fails leaves only the source")
+    func failure() async throws {
+        let bucket = SharedBucket(Self.files) { line, _ in line == "PUT to/inner/b" }
+        let backend = try bucket.backend()
+        let error = await #expect(throws: RemoteError.self) {
+            try await backend.move(RemotePath("from"), to: RemotePath("to"))
+        }
+        #expect(error?.code == .notAllowed)
+        #expect(bucket.keys == Self.files)
+    }
+
+    @Test("keeps files that another client writes into it meanwhile", arguments: ["from/new", "from/inner/new"])
+    func additions(key: String) async throws {
+        let bucket = SharedBucket(Self.files) { line, objects in
+            if line.hasPrefix("PUT to/") { objects[key] = [3] }
+            return false
+        }
+        try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
+        #expect(bucket.objects.withLock { $0[key] } == [3])
+        let files = bucket.keys.filter { !$0.hasSuffix("/") }
+        #expect(files == [key, "to/a", "to/inner/b"].sorted())
+        #expect(bucket.keys.contains("from/inner/") == (key == "from/inner/new"))
+    }
+}
