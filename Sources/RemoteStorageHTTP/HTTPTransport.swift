@@ -152,7 +152,7 @@ package final class HTTPTransport: HTTPSending {
         guard let base = URL(string: settings.origin + target),
             let url = URL(string: location, relativeTo: base)?.absoluteURL,
             let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
-            url.scheme == base.scheme, url.host() == base.host(), url.effectivePort == base.effectivePort
+            url.isOnServer(of: base)
         else {
             let host = URL(string: location)?.host() ?? "another server"
             throw RemoteError(
@@ -263,5 +263,11 @@ extension TimeAmount {
 }
 
 extension URL {
-    fileprivate var effectivePort: Int { port ?? (scheme == "https" ? 443 : 80) }
+    fileprivate var effectivePort: Int { port ?? (scheme?.lowercased() == "https" ? 443 : 80) }
+
+    /// Whether two URLs have the same scheme, host and port; letter case doesn't matter in the first two.
+    fileprivate func isOnServer(of other: URL) -> Bool {
+        scheme?.lowercased() == other.scheme?.lowercased() && host()?.lowercased() == other.host()?.lowercased()
+            && effectivePort == other.effectivePort
+    }
 }

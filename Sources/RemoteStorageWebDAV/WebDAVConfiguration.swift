@@ -67,7 +67,9 @@ public struct WebDAVConfiguration: Sendable {
 
     /// Returns the settings for requests to the share.
     func settings(name: String) -> HTTPSettings {
-        var origin = "\(url.scheme ?? "http")://\(url.host() ?? "")"
+        // `URL.host()` omits the brackets of an IPv6 address.
+        let host = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedHost ?? ""
+        var origin = "\(url.scheme ?? "http")://\(host)"
         if let port = url.port { origin += ":\(port)" }
         var settings = HTTPSettings(origin: origin, name: name) { response, request in
             switch response.status {

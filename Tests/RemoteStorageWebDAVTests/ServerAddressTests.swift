@@ -1,0 +1,43 @@
+import Foundation
+import RemoteStorage
+import RemoteStorageHTTP
+import ServerFixtures
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageWebDAV
+
+@Suite("The address of a WebDAV server", .timeLimit(.minutes(60)))
+struct ServerAddressTests {
+    @Test(
+        "may be an IPv6 address, whose brackets requests keep",
+        arguments: [
+            ("http://[::1]:8080/dav", "http://[::1]:8080", "webdav://[::1]:8080/dav"),
+            ("webdavs://[2001:DB8::1]/dav", "https://[2001:DB8::1]", "webdavs://[2001:db8::1]/dav"),
+            ("https://host:444/dav", "https://host:444", "webdavs://host:444/dav"),
+        ]
+    )
+    func brackets(url: String, origin: String, identity: String) throws {
+        let configuration = try WebDAVConfiguration(url: try #require(URL(string: url)))
+        let backend = WebDAVBackend(configuration)
+        #expect(backend.identity == identity)
+        #expect(configuration.settings(name: "").origin == origin)
+    }
+
+    @Test("is the same in capital letters, so that a redirect there is followed")
+    func capitals() async throws {
+        let port = Locked(0)
+        let proxy = try FaultProxy(to: 9) { number, _ in
+            number > 0
+                ? .answer(404)
+                : .answer(302, headers: ["Location: HTTP://LocalHost:\(port.withLock(\.self))/moved/"])
+        }
+        port.withLock { $0 = proxy.port }
+        let url = try #require(URL(string: "http://localhost:\(proxy.port)/dav"))
+        let backend = WebDAVBackend(try WebDAVConfiguration(url: url))
+        let error = await #expect(throws: RemoteError.self) { try await backend.status(of: .root) }
+        // That is the second answer, not a refusal to follow the first one.
+        #expect(error?.code == .unavailable, "\(String(describing: error))")
+        #expect(proxy.lines == ["PROPFIND /dav/ HTTP/1.1", "PROPFIND /moved/ HTTP/1.1"])
+    }
+}
