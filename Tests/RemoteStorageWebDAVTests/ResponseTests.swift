@@ -31,6 +31,47 @@ struct ResponseTests {
         #expect(found.map(\.contentLength) == [nil, 12])
         #expect(found.map(\.entityTag) == [nil, "W/\"x&y\""])
         #expect(found[1].modified == Date(timeIntervalSince1970: 784_111_777))
+        #expect(found.map(\.state) == [.known, .known])
+    }
+
+    @Test(
+        "without properties doesn't make a resource an empty file",
+        arguments: [
+            ("<status>HTTP/1.1 404 Not Found</status>", .missing), ("<status>HTTP/1.1 410</status>", .missing),
+            ("<status>HTTP/1.1 403 Forbidden</status>", .failed(status: 403)),
+            ("<status>?</status>", .failed(status: nil)),
+            ("", .failed(status: nil)), ("<status>HTTP/1.1 200 OK</status>", .failed(status: 200)),
+            (
+                "<propstat><prop><resourcetype/></prop><status>HTTP/1.1 404 Not Found</status></propstat>",
+                .failed(status: 404)
+            ),
+            ("<propstat><prop><resourcetype/></prop><status>HTTP/1.1 200 OK</status></propstat>", .known),
+            (
+                """
+                <propstat><prop><getcontentlength>1</getcontentlength></prop><status>HTTP/1.1 200 OK</status></propstat>\
+                <propstat><prop><resourcetype/></prop><status>HTTP/1.1 404 Not Found</status></propstat>
+                """, .known
+            ),
+        ] as [(String, Multistatus.State)]
+    )
+    func states(properties: String, state: Multistatus.State) throws {
+        let found = try resources(
+            "<multistatus xmlns='DAV:'><response><href>/a</href>\(properties)</response></multistatus>"
+        )
+        #expect(found.map(\.reference) == ["/a"])
+        #expect(found.map(\.state) == [state])
+    }
+
+    @Test("may name several missing resources at once")
+    func severalReferences() throws {
+        let found = try resources(
+            """
+            <multistatus xmlns='DAV:'><response><href>/a</href><href>/b</href><status>HTTP/1.1 404</status></response>\
+            </multistatus>
+            """
+        )
+        #expect(found.map(\.reference) == ["/a", "/b"])
+        #expect(found.map(\.state) == [.missing, .missing])
     }
 
     @Test(

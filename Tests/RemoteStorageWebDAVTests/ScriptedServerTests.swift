@@ -1,3 +1,4 @@
+import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
 import ServerFixtures
@@ -99,5 +100,34 @@ struct ScriptedServerTests {
         // The root itself is never trusted to be there.
         let error = await #expect(throws: RemoteError.self) { try await backend.list(.root) }
         #expect(error?.code == .unavailable)
+    }
+
+    @Test("An item that the server can't describe is an error in a list, and a vanished one isn't listed")
+    func undescribedItems() async throws {
+        let status = Locked(404)
+        let server = ScriptedServer { line, request in
+            guard line != "OPTIONS /dav/" else { return ScriptedServer.options }
+            let child = "<response><href>/dav/a</href><status>HTTP/1.1 \(status.withLock(\.self))</status></response>"
+            let share = """
+                <response><href>/dav/</href><propstat><prop><resourcetype><collection/></resourcetype></prop>\
+                <status>HTTP/1.1 200 OK</status></propstat></response>
+                """
+            let isShare = line == "PROPFIND /dav/"
+            let isList = request.headers.contains { $0 == ("Depth", "1") }
+            let xml = """
+                <multistatus xmlns="DAV:">\(isShare ? share : "")\(isShare && !isList ? "" : child)</multistatus>
+                """
+            return HTTPResponse(status: 207, headers: [:], bytes: Array(xml.utf8))
+        }
+        let backend = try server.backend()
+        #expect(try await backend.list(.root) == [])
+        #expect(try await backend.status(of: RemotePath("a")) == nil)
+        status.withLock { $0 = 403 }
+        for request in [
+            { _ = try await backend.list(.root) }, { _ = try await backend.status(of: RemotePath("a")) },
+        ] as [@Sendable () async throws -> Void] {
+            let error = await #expect(throws: RemoteError.self) { try await request() }
+            #expect(error?.code == .unavailable && error?.message.contains("403") == true)
+        }
     }
 }

@@ -17,6 +17,17 @@ struct Multistatus: Equatable, Sendable {
         var contentLength: Int64?
         var modified: Date?
         var entityTag: String?
+        var state = State.failed(status: nil)
+    }
+
+    /// Whether an answer has a resource's properties.
+    enum State: Equatable, Sendable {
+        /// At least one property is known.
+        case known
+        /// The resource doesn't exist; a server may have removed it while it made a list.
+        case missing
+        /// The server can't say, for the reason that this status gives.
+        case failed(status: Int?)
     }
 
     /// The error for an answer that isn't a multistatus.
@@ -44,6 +55,8 @@ struct Multistatus: Equatable, Sendable {
         private var depth = 0
         private var text = ""
         private var resource = Resource()
+        /// The references of a response, which has several only if it has a status instead of properties.
+        private var references: [String] = []
         /// The properties of a `propstat`, until its status is known.
         private var found = Resource()
 
@@ -60,7 +73,7 @@ struct Multistatus: Equatable, Sendable {
             path += path.isEmpty ? name : "/" + name
             text = ""
             switch path {
-            case "multistatus/response": resource = Resource()
+            case "multistatus/response": (resource, references) = (Resource(), [])
             case "multistatus/response/propstat": found = Resource()
             case "multistatus/response/propstat/prop/resourcetype/collection": found.isCollection = true
             default: break
@@ -74,24 +87,46 @@ struct Multistatus: Equatable, Sendable {
         func parser(_ parser: XMLParser, didEndElement: String, namespaceURI: String?, qualifiedName: String?) {
             let value = text.trimmingCharacters(in: .whitespacesAndNewlines)
             switch path {
-            case "multistatus/response/href": resource.reference = value
+            case "multistatus/response/href": references.append(value)
+            case "multistatus/response/status": note(Self.status(value), isOfResource: true)
             case "multistatus/response/propstat/prop/getcontentlength": found.contentLength = Int64(value)
             case "multistatus/response/propstat/prop/getlastmodified": found.modified = HTTPDate(value)?.date
             case "multistatus/response/propstat/prop/getetag": found.entityTag = value.isEmpty ? nil : value
             case "multistatus/response/propstat/status":
                 // Properties that the server lacks are in a separate propstat, with another status.
-                guard value.split(separator: " ").dropFirst().first == "200" else { break }
+                let status = Self.status(value)
+                guard status == 200 else {
+                    note(status, isOfResource: false)
+                    break
+                }
+                resource.state = .known
                 resource.isCollection = resource.isCollection || found.isCollection
                 resource.contentLength = found.contentLength ?? resource.contentLength
                 resource.modified = found.modified ?? resource.modified
                 resource.entityTag = found.entityTag ?? resource.entityTag
-            case "multistatus/response": resources.append(resource)
+            case "multistatus/response":
+                for reference in references {
+                    resource.reference = reference
+                    resources.append(resource)
+                }
             case "multistatus": isComplete = true
             default: break
             }
             depth -= 1
             path = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
             text = ""
+        }
+
+        /// Notes a status other than success, of the resource itself or only of some properties.
+        private func note(_ status: Int?, isOfResource: Bool) {
+            guard resource.state != .known, resource.state != .missing else { return }
+            let isMissing = isOfResource && (status == 404 || status == 410)
+            resource.state = isMissing ? .missing : .failed(status: status)
+        }
+
+        /// The number in a status line, such as `HTTP/1.1 200 OK`.
+        private static func status(_ line: String) -> Int? {
+            line.split(separator: " ").dropFirst().first.flatMap { Int($0) }
         }
     }
 }

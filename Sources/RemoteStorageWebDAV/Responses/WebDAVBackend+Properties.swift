@@ -22,11 +22,7 @@ extension WebDAVBackend {
         case 207: break
         case 404, 410:
             await response.discard()
-            guard path != .root else {
-                noteShare(exists: false)
-                throw missingShare
-            }
-            try await requireShare()
+            try await requireShare(without: path)
             return nil
         case 400, 403, 405, 409:
             await response.discard()
@@ -50,9 +46,15 @@ extension WebDAVBackend {
                 cause: cause
             )
         }
-        let found = resources.compactMap { resource in
-            location.path(of: resource.reference).map { ($0, RemoteItem(resource, at: $0)) }
+        let answers = resources.compactMap { resource in location.path(of: resource.reference).map { ($0, resource) } }
+        if let (failed, resource) = answers.first(where: { $0.1.isUnknown }) {
+            throw unknownProperties(resource, at: failed)
         }
+        if answers.contains(where: { $0.0 == path && $0.1.state == .missing }) {
+            try await requireShare(without: path)
+            return nil
+        }
+        let found = answers.filter { $0.1.state == .known }.map { ($0.0, RemoteItem($0.1, at: $0.0)) }
         // An answer about other paths must not be mistaken for an answer that the path doesn't exist.
         guard found.contains(where: { $0.0 == path }) else {
             throw RemoteError(
@@ -66,6 +68,31 @@ extension WebDAVBackend {
             directories.insert(found, depth == "1" && found == path ? .explored : .seen)
         }
         return found
+    }
+
+    /// Checks that the share exists, although `path` doesn't.
+    private func requireShare(without path: RemotePath) async throws {
+        guard path != .root else {
+            noteShare(exists: false)
+            throw missingShare
+        }
+        try await requireShare()
+    }
+
+    private func unknownProperties(_ resource: Multistatus.Resource, at path: RemotePath) -> RemoteError {
+        var reason = ""
+        if case .failed(let status?) = resource.state { reason = " (HTTP status \(status))" }
+        return RemoteError(
+            .unavailable,
+            "\(identity) can't tell what “\(path)” is\(reason). Check the user's permissions, and the server's log.",
+            path: path
+        )
+    }
+}
+
+extension Multistatus.Resource {
+    fileprivate var isUnknown: Bool {
+        if case .failed = state { true } else { false }
     }
 }
 
