@@ -67,7 +67,7 @@ public protocol RemoteBackend: Actor {
     ///
     /// - Parameters:
     ///   - path: The file.
-    ///   - range: The bytes to read, cut off at the file's end; `nil` for all.
+    ///   - range: The bytes to read, cut off at the file's beginning and end; `nil` for all.
     /// - Returns: The bytes of one version of the file, even if it is replaced meanwhile; `nil` if it doesn't exist. Without
     ///   ``RemoteCapabilities/consistentRead``, it mustn't be replaced while this method runs.
     /// - Throws: ``RemoteError/Code/wrongKind`` for a directory. The content throws ``RemoteError/Code/unavailable`` rather than end early.

@@ -20,6 +20,8 @@ package final class HTTPTransport: HTTPSending {
 
     /// Creates a transport, which connects with its first request.
     package init(_ settings: HTTPSettings, _ authentication: any HTTPAuthentication) {
+        var settings = settings
+        settings.timeouts = settings.timeouts.representable
         self.settings = settings
         self.authentication = authentication
         base = URL(string: settings.origin) ?? URL(filePath: "/")
@@ -251,6 +253,14 @@ package final class HTTPTransport: HTTPSending {
             if let waiting, waiting == former { throw Broken(cause: HTTPClientError.writeTimeout) }
             former = waiting
         }
+    }
+}
+
+extension RequestTimeouts {
+    /// The same limits, but at most 100 years: the types that measure them can't hold every duration.
+    fileprivate var representable: RequestTimeouts {
+        let longest = Duration.seconds(100 * 365 * 86_400)
+        return RequestTimeouts(connect: min(connect, longest), read: min(read, longest), write: min(write, longest))
     }
 }
 

@@ -49,7 +49,7 @@ extension RemoteContent {
         _ path: RemotePath,
         _ place: String
     ) {
-        self.init(length: length) {
+        self.init(onceFrom: path, length: length) {
             var source = body.makeAsyncIterator()
             var toSkip = skipped
             var left = length ?? limit.map { $0 - skipped }

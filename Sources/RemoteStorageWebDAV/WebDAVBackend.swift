@@ -153,6 +153,7 @@ public actor WebDAVBackend: RemoteBackend {
     ///
     /// If the file is being replaced, Apache may send the beginning of the new version, with the length of the former one.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        let range = range?.clamped(to: 0..<Int64.max)
         // The status is requested too: some servers answer GET with a directory's list, or with the file above a path.
         async let found = status(of: path)
         async let answered = get(path, range: range)
@@ -172,7 +173,7 @@ public actor WebDAVBackend: RemoteBackend {
         var request = HTTPRequest(method: .GET, target: location.target(path))
         if let range {
             guard !range.isEmpty else { return nil }
-            request.headers.append(("Range", "bytes=\(max(0, range.lowerBound))-\(range.upperBound - 1)"))
+            request.headers.append(("Range", "bytes=\(range.lowerBound)-\(range.upperBound - 1)"))
         }
         return try await transport.send(request)
     }

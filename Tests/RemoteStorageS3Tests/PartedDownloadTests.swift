@@ -266,6 +266,18 @@ struct PartedDownloadTests {
         #expect(file.ranges.withLock { $0.count } == 6)
     }
 
+    @Test("A second pass over the same content is an error that says what to do", arguments: [10, 3 * partSize])
+    func secondPass(count: Int) async throws {
+        let file = OneFile(bytes: Self.pattern(count))
+        let content = try #require(try await file.backend.read(RemotePath("file")))
+        let isSame = try await content.bytes(upTo: 1 << 30) == file.bytes
+        #expect(isSame)
+        let requests = file.ranges.withLock { $0.count }
+        let error = await #expect(throws: RemoteError.self) { try await content.bytes(upTo: 1 << 30) }
+        #expect(error?.code == .unsupported && error?.message.contains("Open it again") == true)
+        #expect(file.ranges.withLock { $0.count } == requests)
+    }
+
     @Test("A response that a file is empty isn't trusted if the file isn't")
     func nothing() async throws {
         var file = OneFile(bytes: [1, 2, 3])

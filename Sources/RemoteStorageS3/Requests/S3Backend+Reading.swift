@@ -74,7 +74,7 @@ extension S3Backend {
     ) -> RemoteContent {
         guard sent.upperBound < end else { return first }
         let parallelParts = configuration.parallelParts
-        return RemoteContent(length: end - sent.lowerBound) {
+        return RemoteContent(onceFrom: path, length: end - sent.lowerBound) {
             let download = PartedDownload(first, rest: sent.upperBound..<end, parallelParts: parallelParts) {
                 try await self.part($0, of: path, version)
             }

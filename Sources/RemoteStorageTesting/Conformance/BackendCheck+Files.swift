@@ -90,9 +90,11 @@ extension BackendCheck {
         let ranges: [Range<Int64>] = [
             0..<200_000, 0..<1, 3..<5, 65_535..<65_537, 199_999..<200_000, 199_998..<300_000, 4..<4, 199_999..<199_999,
             200_000..<200_001, 500_000..<600_000, 5..<Int64.max, 0..<Int64.max, 100_000..<199_999,
+            -5..<3, -5..<0, -9..<(-2), Int64.min..<Int64.max,
         ]
         for range in ranges {
-            let expected = Array(all[Int(min(range.lowerBound, 200_000))..<Int(min(range.upperBound, 200_000))])
+            let existing = range.clamped(to: 0..<200_000)
+            let expected = Array(all[Int(existing.lowerBound)..<Int(existing.upperBound)])
             guard let content = try await trial.backend.read(path, range: range) else {
                 throw BackendTrial.Violation(words: "reading the range \(range) of a file returned nil")
             }
