@@ -10,52 +10,64 @@ extension RemoteContent {
     ///   - response: An answer with the status 200 or 206.
     ///   - path: The requested path.
     ///   - range: The requested range; a server may ignore it and send the whole file.
+    ///   - size: The file's size, for answers that don't announce it; `nil` if it isn't known.
+    ///   - mayBeShort: Whether the caller requests the rest if the server sends less than it could.
     ///   - place: The server's name, for errors.
     /// - Throws: ``RemoteError/Code/unavailable`` for an answer to another request.
-    package init(_ response: HTTPResponse, of path: RemotePath, range: Range<Int64>?, _ place: String) throws {
+    package init(
+        _ response: HTTPResponse,
+        of path: RemotePath,
+        range: Range<Int64>?,
+        size: Int64? = nil,
+        mayBeShort: Bool = false,
+        _ place: String
+    ) throws {
         let announced = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
-        var skipped: Int64 = 0
-        var length = announced
-        if let range {
-            if response.status == 206 {
-                let sent = ContentRange(response)
-                guard let sent, sent.range.lowerBound == range.lowerBound, sent.range.upperBound <= range.upperBound
-                else {
-                    throw RemoteError.anotherPart(of: path, from: place)
-                }
-                length = sent.range.upperBound - sent.range.lowerBound
-            } else {
-                skipped = range.lowerBound
-                length = announced.map { Int64(range.clamped(to: 0..<$0).count) }
+        var slice = Slice(length: announced ?? size)
+        // Without an announced length, the file may also be longer than it was.
+        slice.isExact = announced == nil && size != nil
+        if response.status == 206 {
+            guard let sent = ContentRange(response), sent.answers(range, size: size, mayBeShort: mayBeShort) else {
+                throw RemoteError.anotherPart(of: path, from: place)
             }
+            slice = Slice(length: sent.range.upperBound - sent.range.lowerBound)
+        } else if let range {
+            slice.skipped = range.lowerBound
+            slice.isExact = slice.isExact && range.upperBound >= size ?? .max
+            slice.length = slice.length.map { Int64(range.clamped(to: 0..<$0).count) }
+            slice.limit = slice.length ?? range.upperBound - range.lowerBound
         }
-        self.init(
-            response.body,
-            from: response.transport,
-            skipping: skipped,
-            length: length,
-            limit: range?.upperBound,
-            path,
-            place
-        )
+        self.init(response.body, from: response.transport, slice, path, place)
+    }
+
+    /// The bytes of a body that belong to a content.
+    private struct Slice {
+        /// The number of bytes; `nil` if it isn't known.
+        var length: Int64?
+        /// The maximum number of bytes; `nil` for no limit.
+        var limit: Int64?
+        /// The number of bytes before the content.
+        var skipped: Int64 = 0
+        /// Whether the body must end with the content.
+        var isExact = false
+
+        init(length: Int64?) { (self.length, limit) = (length, length) }
     }
 
     private init(
         _ body: HTTPClientResponse.Body,
         from transport: (any HTTPSending)?,
-        skipping skipped: Int64,
-        length: Int64?,
-        limit: Int64?,
+        _ slice: Slice,
         _ path: RemotePath,
         _ place: String
     ) {
-        self.init(onceFrom: path, length: length) {
+        self.init(onceFrom: path, length: slice.length) {
             var source = body.makeAsyncIterator()
-            var toSkip = skipped
-            var left = length ?? limit.map { $0 - skipped }
+            var toSkip = slice.skipped
+            var left = slice.limit
             return {
                 defer { extendLifetime(transport) }
-                while left != 0 {
+                while left != 0 || slice.isExact {
                     try Task.checkCancellation()
                     let buffer: ByteBuffer?
                     do {
@@ -65,13 +77,14 @@ extension RemoteContent {
                         throw Self.brokenOff(path, place, cause: error)
                     }
                     guard var buffer else {
-                        guard length == nil else { throw Self.brokenOff(path, place, cause: nil) }
+                        guard slice.length == nil || left == 0 else { throw Self.brokenOff(path, place, cause: nil) }
                         return nil
                     }
                     let skips = Int(Swift.min(toSkip, Int64(buffer.readableBytes)))
                     buffer.moveReaderIndex(forwardBy: skips)
                     toSkip -= Int64(skips)
                     let count = Int(Swift.min(left ?? .max, Int64(buffer.readableBytes)))
+                    guard !slice.isExact || count == buffer.readableBytes else { throw Self.tooLong(path, place) }
                     left = left.map { $0 - Int64(count) }
                     guard count > 0 else { continue }
                     return Array(buffer.readableBytesView.prefix(count))
@@ -79,6 +92,14 @@ extension RemoteContent {
                 return nil
             }
         }
+    }
+
+    private static func tooLong(_ path: RemotePath, _ place: String) -> RemoteError {
+        RemoteError(
+            .unavailable,
+            "\(place) sent more bytes of “\(path)” than the file had. Another device may have replaced it. Try again.",
+            path: path
+        )
     }
 
     private static func brokenOff(_ path: RemotePath, _ place: String, cause: (any Error)?) -> RemoteError {
@@ -112,6 +133,16 @@ package struct ContentRange: Equatable {
     package init?(_ response: HTTPResponse) {
         guard let header = response.headers.first(name: "Content-Range") else { return nil }
         self.init(header)
+    }
+
+    /// Whether this part is the answer to a request for a range, or for the whole file.
+    ///
+    /// A server may send less than the range. Only the file's size tells that from the file's end.
+    fileprivate func answers(_ requested: Range<Int64>?, size: Int64?, mayBeShort: Bool) -> Bool {
+        let total = total ?? size
+        guard let requested else { return range.lowerBound == 0 && range.upperBound == total }
+        guard range.lowerBound == requested.lowerBound, range.upperBound <= requested.upperBound else { return false }
+        return mayBeShort || total.map { range.upperBound >= min(requested.upperBound, $0) } ?? true
     }
 
     package init?(_ header: String) {

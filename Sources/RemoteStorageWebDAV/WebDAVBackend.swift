@@ -161,7 +161,10 @@ public actor WebDAVBackend: RemoteBackend {
         guard item.kind == .file else { throw RemoteError.notAFile(path) }
         guard let response = try await answered else { return RemoteContent([]) }
         switch response.status {
-        case 200, 206: return try RemoteContent(response, of: path, range: range, identity)
+        case 200, 206:
+            // A server that doesn't report sizes reports none here, either.
+            let size = item.size > 0 ? item.size : nil
+            return try RemoteContent(response, of: path, range: range, size: size, identity)
         case 404, 410: return nil
         case 416: return RemoteContent([])
         default: throw error(response, at: path)

@@ -47,6 +47,57 @@ struct ReadingTests {
         #expect(ranges.withLock(\.self) == (header.map { [$0] } ?? []))
     }
 
+    @Test(
+        "accepts a part of the file only if it's all that was requested",
+        arguments: [
+            (0..<10, "bytes 0-9/100", true), (0..<10, "bytes 0-8/100", false), (0..<10, "bytes 1-9/100", false),
+            (0..<10, "bytes 0-10/100", false), (0..<200, "bytes 0-99/100", true), (0..<200, "bytes 0-98/100", false),
+            // The server doesn't report where the file ends.
+            (0..<10, "bytes 0-8/*", true), (nil, "bytes 0-99/100", true), (nil, "bytes 0-98/100", false),
+            (nil, "bytes 1-99/100", false), (nil, "bytes 0-99/*", false),
+        ] as [(Range<Int64>?, String, Bool)]
+    )
+    func shortParts(range: Range<Int64>?, header: String, isAccepted: Bool) throws {
+        let response = HTTPResponse(status: 206, headers: ["Content-Range": header], bytes: [])
+        let path = try RemotePath("file")
+        guard !isAccepted else {
+            _ = try RemoteContent(response, of: path, range: range, Self.place)
+            return
+        }
+        let error = #expect(throws: RemoteError.self) {
+            try RemoteContent(response, of: path, range: range, Self.place)
+        }
+        #expect(error?.code == .unavailable)
+    }
+
+    @Test(
+        "has as many bytes as the server reports, even if the answer doesn't announce its length",
+        arguments: [
+            (4, nil, [1, 2, 3, 4]), (3, nil, nil), (5, nil, nil), (4, 1..<3, [2, 3]), (4, 1..<9, [2, 3, 4]),
+            (5, 1..<9, nil),
+            (3, 1..<9, nil), (4, 9..<10, []),
+            // A server that doesn't report sizes.
+            (0, nil, [1, 2, 3, 4]), (0, 1..<9, [2, 3, 4]),
+        ] as [(Int64, Range<Int64>?, [UInt8]?)]
+    )
+    func unannouncedLengths(size: Int64, range: Range<Int64>?, expected: [UInt8]?) async throws {
+        let server = ScriptedServer { line, request in
+            switch line {
+            case "OPTIONS /dav/": ScriptedServer.options
+            case "GET /dav/file": HTTPResponse(status: 200, headers: [:], bytes: [1, 2, 3, 4])
+            case "PROPFIND /dav/": ScriptedServer.properties(of: "/dav/")
+            default: ScriptedServer.properties(of: "/dav/file", size: size)
+            }
+        }
+        let content = try #require(try await server.backend().read(RemotePath("file"), range: range))
+        guard let expected else {
+            let error = await #expect(throws: RemoteError.self) { try await content.bytes(upTo: 10) }
+            #expect(error?.code == .unavailable)
+            return
+        }
+        #expect(try await content.bytes(upTo: 10) == expected)
+    }
+
     @Test("works with limits that no clock can measure")
     func endlessTimeouts() async throws {
         let proxy = try FaultProxy(to: 9) { _, _ in .answer(201) }

@@ -24,7 +24,7 @@ extension S3Backend {
         switch response.status {
         case 200: return try RemoteContent(response, of: path, range: wanted, identity)
         case 206:
-            let content = try RemoteContent(response, of: path, range: first, identity)
+            let content = try RemoteContent(response, of: path, range: first, mayBeShort: true, identity)
             guard let sent = ContentRange(response), sent.range.upperBound < wanted.upperBound else { return content }
             guard let version = FileVersion(response) else {
                 // Parts of different versions couldn't be told apart.
