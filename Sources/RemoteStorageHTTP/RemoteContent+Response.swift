@@ -135,16 +135,6 @@ package struct ContentRange: Equatable {
         self.init(header)
     }
 
-    /// Whether this part is the answer to a request for a range, or for the whole file.
-    ///
-    /// A server may send less than the range. Only the file's size tells that from the file's end.
-    fileprivate func answers(_ requested: Range<Int64>?, size: Int64?, mayBeShort: Bool) -> Bool {
-        let total = total ?? size
-        guard let requested else { return range.lowerBound == 0 && range.upperBound == total }
-        guard range.lowerBound == requested.lowerBound, range.upperBound <= requested.upperBound else { return false }
-        return mayBeShort || total.map { range.upperBound >= min(requested.upperBound, $0) } ?? true
-    }
-
     package init?(_ header: String) {
         let words = header.split { $0 == " " || $0 == "-" || $0 == "/" }
         guard words.count == 4, words[0].lowercased() == "bytes", let first = Int64(words[1]),
@@ -153,5 +143,15 @@ package struct ContentRange: Equatable {
         else { return nil }
         range = first..<last + 1
         total = Int64(words[3])
+    }
+
+    /// Whether this part is the answer to a request for a range, or for the whole file.
+    ///
+    /// A server may send less than the range. Only the file's size tells that from the file's end.
+    fileprivate func answers(_ requested: Range<Int64>?, size: Int64?, mayBeShort: Bool) -> Bool {
+        let total = total ?? size
+        guard let requested else { return range.lowerBound == 0 && range.upperBound == total }
+        guard range.lowerBound == requested.lowerBound, range.upperBound <= requested.upperBound else { return false }
+        return mayBeShort || total.map { range.upperBound >= min(requested.upperBound, $0) } ?? true
     }
 }

@@ -26,6 +26,8 @@ public actor S3Backend: RemoteBackend {
     let configuration: S3Configuration
     let location: S3Location
     let transport: any HTTPSending
+    /// Probes an unknown server.
+    private let probing = SharedTask<S3ServerProfile>(keepsValue: false)
     /// The server's profile, once it is known.
     private var profile: S3ServerProfile?
     /// Whether the server has answered, so that a known server would have been recognized.
@@ -67,15 +69,14 @@ public actor S3Backend: RemoteBackend {
     func serverProfile() async throws -> S3ServerProfile {
         if !hasAnswered { _ = try await status(of: .root) }
         if let profile { return profile }
+        return try await probing.value { try await self.probedProfile() }
+    }
+
+    private func probedProfile() async throws -> S3ServerProfile {
+        if let profile { return profile }
         let found = try await probe()
-        // Other calls may have probed meanwhile. A condition counts only if no probe has disproved it.
-        let former = profile ?? found
-        let common = S3ServerProfile(
-            createsExclusively: found.createsExclusively && former.createsExclusively,
-            keepsVersions: found.keepsVersions && former.keepsVersions
-        )
-        profile = common
-        return common
+        profile = found
+        return found
     }
 
     // MARK: Requests

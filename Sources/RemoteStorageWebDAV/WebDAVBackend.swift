@@ -29,7 +29,9 @@ public actor WebDAVBackend: RemoteBackend {
     let transport: any HTTPSending
     /// The kind of the server, once it is known.
     private var profile: ServerProfile?
-    /// Identifies the server, concurrently with the first request.
+    /// Probes an unknown server.
+    private let probing = SharedTask<ServerProfile>(keepsValue: false)
+    /// Asks the server what it is, concurrently with the first request.
     private let introduction = SharedTask<HTTPHeaders>(keepsValue: true)
     /// Checks that the share still exists.
     private let shareCheck = SharedTask<Void>(keepsValue: false)
@@ -73,9 +75,16 @@ public actor WebDAVBackend: RemoteBackend {
 
     func serverProfile() async throws -> ServerProfile {
         if let profile { return profile }
-        let recognised = try await ServerProfile.recognise(introduce())
-        // Concurrent requests may have done the same in the meantime, with the same result.
-        let found = if let recognised { recognised } else { ServerProfile.unknown(movesExclusively: try await probe()) }
+        if let recognised = try await ServerProfile.recognise(introduce()) {
+            profile = recognised
+            return recognised
+        }
+        return try await probing.value { try await self.probedProfile() }
+    }
+
+    private func probedProfile() async throws -> ServerProfile {
+        if let profile { return profile }
+        let found = ServerProfile.unknown(movesExclusively: try await probe())
         profile = found
         return found
     }
@@ -112,7 +121,7 @@ public actor WebDAVBackend: RemoteBackend {
         timeSinceProof = exists ? settings.clock.stopwatch() : nil
     }
 
-    /// Starts to identify the server before the share is needed, so that the first requests wait for each other less.
+    /// Starts to ask the server what it is before the share is needed, so that the first requests wait for each other less.
     func anticipateShare() {
         if timeSinceProof == nil { introduction.start { try await self.options() } }
     }
@@ -120,7 +129,7 @@ public actor WebDAVBackend: RemoteBackend {
     /// Checks that the share exists, because the contents of a vanished share must not look like missing files.
     func requireShare() async throws {
         if !isProven { _ = try await introduce() }
-        // The server may have been identified long ago.
+        // The server may have answered that long ago.
         if !isProven { try await shareCheck.value { _ = try await self.status(of: .root) } }
     }
 

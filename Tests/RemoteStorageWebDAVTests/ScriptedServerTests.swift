@@ -130,4 +130,21 @@ struct ScriptedServerTests {
             #expect(error?.code == .unavailable && error?.message.contains("403") == true)
         }
     }
+
+    @Test("An unknown server is probed once, however many requests wait for the result")
+    func oneProbe() async throws {
+        let server = ScriptedServer { line, _ in
+            if line == "OPTIONS /dav/" { return HTTPResponse(status: 200, headers: ["DAV": "1"], bytes: []) }
+            return line.hasPrefix("PROPFIND") ? ScriptedServer.properties(of: "/dav/") : ScriptedServer.status(201)
+        }
+        let backend = try server.backend()
+        try await withThrowingTaskGroup(of: RemoteCapabilities.self) { group in
+            for _ in 0..<10 { group.addTask { try await backend.capabilities() } }
+            // Every move succeeds, so none is exclusive.
+            for try await capabilities in group { #expect(capabilities == .rangedRead) }
+        }
+        let probes = server.lines.compactMap { $0.firstMatch(of: /probe-\d+/)?.output }
+        #expect(Set(probes).count == 1)
+        #expect(server.lines.count { $0.hasPrefix("OPTIONS") } == 1)
+    }
 }
