@@ -31,6 +31,13 @@ package enum CheckedXML {
         guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
             throw Malformed(description: "it has a document type")
         }
+        // With another encoding, the parser would read other characters than those that were checked.
+        if let encoding = declaredEncoding(data) {
+            let isASCII = encoding == "us-ascii" && bytes.allSatisfy { $0 < 0x80 }
+            guard isASCII || ["utf-8", "utf8"].contains(encoding) else {
+                throw Malformed(description: "its encoding is \(encoding.prefix(40)), not UTF-8")
+            }
+        }
         let parser = XMLParser(data: data)
         parser.shouldProcessNamespaces = true
         parser.shouldResolveExternalEntities = false
@@ -38,5 +45,19 @@ package enum CheckedXML {
         guard parser.parse() else {
             throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it isn't XML")
         }
+    }
+
+    /// Returns the encoding that a document declares at its beginning, in lower case.
+    private static func declaredEncoding(_ data: Data) -> String? {
+        let start = data.prefix(1000)
+        let end = start.range(of: Data("?>".utf8))?.lowerBound
+        let declaration = String(decoding: start[..<(end ?? start.endIndex)], as: UTF8.self)
+        guard declaration.prefixMatch(of: /\u{FEFF}?<\?xml\s/.matchingSemantics(.unicodeScalar)) != nil else {
+            return nil
+        }
+        // An encoding may follow after the longest sensible declaration.
+        guard end != nil else { return "unknown" }
+        let encoding = /\sencoding\s*=\s*["']([^"']*)/.matchingSemantics(.unicodeScalar)
+        return declaration.firstMatch(of: encoding).map { $0.1.lowercased() }
     }
 }

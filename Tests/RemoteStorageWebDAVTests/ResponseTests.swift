@@ -86,6 +86,34 @@ struct ResponseTests {
         #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
     }
 
+    @Test(
+        "is refused if it declares another encoding than its own",
+        arguments: [
+            (#"<?xml version="1.0" encoding="UTF-8"?>"#, true), ("<?xml version='1.0' encoding = 'utf-8' ?>", true),
+            ("\u{FEFF}<?xml version='1.0' encoding='utf8'?>", true), ("<?xml version='1.0'?>", true), ("", true),
+            ("<?xml version='1.0' encoding='US-ASCII'?>", false),
+            ("<!-- encoding='ISO-8859-1' ?> -->", true), (#"<?xml version="1.0" encoding="ISO-8859-1"?>"#, false),
+            ("<?xml version='1.0'\n\tencoding = 'iso-8859-1' ?>", false),
+            ("<?xml version='1.0' encoding='UTF-7'?>", false),
+            ("\u{FEFF}<?xml version='1.0' encoding='windows-1252' standalone='yes'?>", false),
+        ]
+    )
+    func encodings(declaration: String, isAccepted: Bool) throws {
+        let xml = "\(declaration)<multistatus xmlns='DAV:'><response><href>/ü</href></response></multistatus>"
+        guard !isAccepted else {
+            #expect(try resources(xml).map(\.reference) == ["/ü"])
+            return
+        }
+        let error = #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
+        #expect(error?.description.contains("encoding") == true)
+        let ascii = "<?xml version='1.0' encoding='US-ASCII'?><multistatus xmlns='DAV:'></multistatus>"
+        #expect(try resources(ascii) == [])
+        let long = String(repeating: " ", count: 1000)
+        #expect(throws: Multistatus.Malformed.self) {
+            try resources(ascii.replacing(" encoding", with: long + " encoding"))
+        }
+    }
+
     @Test("never crashes the parser, even if any byte is changed or missing")
     func fuzzed() throws {
         let xml = Array(
