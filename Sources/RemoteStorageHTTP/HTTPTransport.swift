@@ -75,7 +75,7 @@ package final class HTTPTransport: HTTPSending {
                 guard settings.isTransient(response, request) else { return response }
                 // A gateway may answer while the server behind it continues.
                 let isLeftOpen = [408, 500, 502, 504].contains(response.status)
-                retryAfter = RetrySchedule.retryAfter(response.headers.first(name: "Retry-After"), now: Date())
+                retryAfter = RetrySchedule.retryAfter(response)
                 await response.discard()
                 let wish = retryAfter.map { " It asks to wait for \($0.components.seconds) s." } ?? ""
                 failure = RemoteError(

@@ -1,4 +1,5 @@
 package import Foundation
+import NIOHTTP1
 package import RemoteStorage
 import ThreadSupport
 
@@ -28,6 +29,14 @@ package struct RetrySchedule: Sendable {
         }
         let backoff = ExponentialBackoff(initialDelay: retries.delay, maximumDelay: retries.longestDelay)
         return min(backoff.delay(after: attempts) * (2 * random), retries.longestDelay)
+    }
+
+    /// Returns the delay that an answer asks for.
+    ///
+    /// A date is compared with the time of the answer: this device's clock may be wrong.
+    package static func retryAfter(_ response: HTTPResponse) -> Duration? {
+        let now = response.headers.first(name: "Date").flatMap { HTTPDate($0)?.date } ?? Date()
+        return retryAfter(response.headers.first(name: "Retry-After"), now: now)
     }
 
     /// Reads the value of a `Retry-After` header: seconds, or a date.

@@ -172,6 +172,23 @@ struct ResponseTests {
         #expect(RetrySchedule.retryAfter(nil, now: now) == nil)
     }
 
+    @Test("that it is busy until a date is measured by the server's clock, not by this device's")
+    func busyUntil() {
+        func delay(_ date: String?) -> Duration? {
+            var response = HTTPResponse(
+                status: 503,
+                headers: ["Retry-After": "Sun, 06 Nov 1994 08:49:37 GMT"],
+                bytes: []
+            )
+            if let date { response.headers.add(name: "Date", value: date) }
+            return RetrySchedule.retryAfter(response)
+        }
+        #expect(delay("Sun, 06 Nov 1994 08:49:30 GMT") == .seconds(7))
+        #expect(delay("Sun, 06 Nov 1994 08:50:00 GMT") == .zero)
+        #expect(delay("yesterday") == .zero)
+        #expect(delay(nil) == .zero)
+    }
+
     @Test("that it is busy makes the delays longer, and finally ends the retries")
     func schedule() {
         var schedule = RetrySchedule(
