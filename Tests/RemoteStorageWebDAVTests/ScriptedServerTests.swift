@@ -1,3 +1,4 @@
+import Foundation
 import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
@@ -146,5 +147,21 @@ struct ScriptedServerTests {
         let probes = server.lines.compactMap { $0.firstMatch(of: /probe-\d+/)?.output }
         #expect(Set(probes).count == 1)
         #expect(server.lines.count { $0.hasPrefix("OPTIONS") } == 1)
+    }
+
+    @Test("HTTP status 400 for the share itself is reported as a wrong URL, not as a wrong name")
+    func badRequests() async throws {
+        let server = ScriptedServer { _, _ in ScriptedServer.status(400) }
+        for (url, remedy) in [("https://share.example", "Check the URL."), ("http://share.example", "require webdavs")]
+        {
+            let configuration = try WebDAVConfiguration(url: #require(URL(string: url)))
+            let backend = WebDAVBackend(configuration, transport: server)
+            for request in [
+                { _ = try await backend.list(.root) }, { _ = try await backend.capabilities() },
+            ] as [@Sendable () async throws -> Void] {
+                let error = await #expect(throws: RemoteError.self) { try await request() }
+                #expect(error?.code == .unavailable && error?.message.contains(remedy) == true)
+            }
+        }
     }
 }

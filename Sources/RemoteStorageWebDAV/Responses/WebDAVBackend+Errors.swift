@@ -14,6 +14,12 @@ extension WebDAVBackend {
         case 404, 410: .notFound(path)
         case 413, 507:
             RemoteError(.noSpace, "\(identity) has no space for “\(path)”. Free some space there.", path: path)
+        case 400 where path == .root:
+            RemoteError(
+                .unavailable,
+                "\(identity) refuses requests for the share (HTTP status 400). Check the URL\(settings.origin.hasPrefix("http:") ? ": the server may require webdavs" : "").",
+                path: path
+            )
         case 400, 414, 431:
             RemoteError(
                 .invalidPath,
