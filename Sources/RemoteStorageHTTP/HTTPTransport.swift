@@ -200,6 +200,16 @@ package final class HTTPTransport: HTTPSending {
                 try await response.readWhole(upTo: limit)
             }
             return response
+        } catch let error as NIOTooManyBytesError {
+            let length = error.maxBytes.map { " of more than \($0) bytes" } ?? ""
+            throw RemoteError(
+                .unavailable,
+                """
+                \(settings.name) sent an answer\(length), which is too long. Check the URL, or move items out of a directory \
+                that has too many.
+                """,
+                cause: error
+            )
         } catch {
             try Task.checkCancellation()
             throw Broken(cause: error)

@@ -1,6 +1,4 @@
-import AsyncHTTPClient
 import Foundation
-import NIOCore
 import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
@@ -262,14 +260,4 @@ public actor WebDAVBackend: RemoteBackend {
 extension HTTPResponse {
     /// Whether a MOVE or DELETE succeeded completely: an answer of 207 lists the failures.
     var isWholeSuccess: Bool { isSuccess && status != 207 }
-
-    /// Returns the whole body, which mustn't be longer than `limit`.
-    func bytes(upTo limit: Int) async throws -> [UInt8] {
-        do {
-            return Array(buffer: try await body.collect(upTo: limit))
-        } catch {
-            try Task.checkCancellation()
-            throw RemoteError(.unavailable, "An answer broke off, or is far too long. Try again later.", cause: error)
-        }
-    }
 }

@@ -1,12 +1,15 @@
 import Foundation
+import NIOHTTP1
 import RemoteStorage
+import RemoteStorageHTTP
 import RemoteStorageTesting
-import RemoteStorageWebDAV
 import ServerFixtures
 import TestSupport
 import Testing
 import ThreadSupport
 import WebDAVServers
+
+@testable import RemoteStorageWebDAV
 
 extension WebDAVTests {
     @Suite("D11 D14: A WebDAV share behind a bad network", .serialized)
@@ -48,6 +51,43 @@ extension WebDAVTests {
             } catch let error as RemoteError {
                 #expect(error.code == .unavailable)
             }
+        }
+
+        @Test("requests a list again whose answer was cut off")
+        func tornList() async throws {
+            let share = try await WebDAVShare(on: .apache)
+            let path = try RemotePath("directory")
+            let names = (0..<40).map { "\($0)" }.sorted()
+            let direct = try share.backend()
+            for name in names { try await direct.createDirectory(at: path.appending(name)) }
+            let lists = Locked(0)
+            // The first list of the directory breaks off in its body, whose beginning the client has read.
+            let proxy = try FaultProxy(to: share.port) { _, line in
+                guard line.hasPrefix("PROPFIND"), line.contains("/directory ") else { return .none }
+                return lists.withLock { lists in
+                    lists += 1
+                    return lists == 1 ? .cutReply(after: 2000) : .none
+                }
+            }
+            let backend = WebDAVBackend(try share.configuration(port: proxy.port))
+            // From here on, the client sends its credentials without being asked.
+            #expect(try await backend.status(of: .root) != nil)
+            #expect(try await backend.list(path)?.map(\.name) == names)
+            #expect(lists.withLock(\.self) == 2)
+        }
+
+        @Test("says that an answer is too long, and doesn't request it again")
+        func tooLong() async throws {
+            let share = try await WebDAVShare(on: .apache)
+            let proxy = try FaultProxy(to: share.port) { _, _ in .none }
+            let backend = WebDAVBackend(try share.configuration(port: proxy.port))
+            #expect(try await backend.status(of: .root) != nil)
+            let before = proxy.lines.count
+            let request = HTTPRequest(method: .PROPFIND, target: share.path, headers: [("Depth", "0")], replyLimit: 100)
+            let transport = await backend.transport
+            let error = await #expect(throws: RemoteError.self) { try await transport.send(request) }
+            #expect(error?.code == .unavailable && error?.message.contains("too long") == true)
+            #expect(proxy.lines.count == before + 1)
         }
 
         @Test("reads a slow answer, and gives up on a server that never answers")

@@ -3,6 +3,9 @@ import RemoteStorage
 import RemoteStorageHTTP
 
 extension WebDAVBackend {
+    /// The maximum length of a list of properties, in bytes.
+    private static let longestReply = 1 << 26
+
     private static let propertiesBody = """
         <?xml version="1.0" encoding="utf-8"?>
         <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>
@@ -15,7 +18,9 @@ extension WebDAVBackend {
             method: .PROPFIND,
             target: location.target(path),
             headers: [("Depth", depth)],
-            body: .bytes(Array(Self.propertiesBody.utf8), contentType: "application/xml; charset=utf-8")
+            body: .bytes(Array(Self.propertiesBody.utf8), contentType: "application/xml; charset=utf-8"),
+            // Read completely, so that a list whose connection breaks is requested again.
+            replyLimit: Self.longestReply
         )
         let response = try await transport.send(request)
         switch response.status {
@@ -37,7 +42,7 @@ extension WebDAVBackend {
         }
         let resources: [Multistatus.Resource]
         do {
-            resources = try Multistatus(try await response.bytes(upTo: 1 << 26)).resources
+            resources = try Multistatus(response.bytes).resources
         } catch let cause as Multistatus.Malformed {
             throw RemoteError(
                 .unavailable,
