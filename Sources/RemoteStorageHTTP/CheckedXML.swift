@@ -31,7 +31,7 @@ package enum CheckedXML {
         guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
             throw Malformed(description: "it has a document type")
         }
-        // With another encoding, the parser would read other characters than those that were checked.
+        // With another encoding, the parser would read other characters than the checked ones.
         if let encoding = declaredEncoding(data) {
             let isASCII = encoding == "us-ascii" && bytes.allSatisfy { $0 < 0x80 }
             guard isASCII || ["utf-8", "utf8"].contains(encoding) else {
