@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import RemoteStorageS3
 
-@Suite("Moving a directory of a bucket", .timeLimit(.minutes(60)))
+@Suite("Moving in a bucket", .timeLimit(.minutes(60)))
 struct S3MovingTests {
     /// A bucket in memory, in which a test acts as another client between the requests.
     private struct SharedBucket: HTTPSending {
@@ -64,7 +64,7 @@ struct S3MovingTests {
 
     private static let files = ["from/", "from/a", "from/inner/", "from/inner/b"]
 
-    @Test("moves all files and directories in it, and leaves nothing")
+    @Test("a directory moves all files and directories in it, and leaves nothing")
     func whole() async throws {
         let bucket = SharedBucket(Self.files) { _, _ in false }
         try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
@@ -72,7 +72,10 @@ struct S3MovingTests {
         #expect(bucket.objects.withLock { $0["to/inner/b"] } == Array("from/inner/b".utf8))
     }
 
-    @Test("removes no file that another client has finished moving to the same destination", arguments: [false, true])
+    @Test(
+        "a directory removes no file that another client has finished moving to the same destination",
+        arguments: [false, true]
+    )
     func sameMove(isRefused: Bool) async throws {
         let isFirst = Locked(true)
         let bucket = SharedBucket(Self.files) { line, objects in
@@ -93,7 +96,7 @@ struct S3MovingTests {
         #expect(bucket.objects.withLock { $0["to/inner/b"] } == [2])
     }
 
-    @Test("that fails leaves only the source")
+    @Test("a directory, if that fails, leaves only the source")
     func failure() async throws {
         let bucket = SharedBucket(Self.files) { line, _ in line == "PUT to/inner/b" }
         let backend = try bucket.backend()
@@ -104,7 +107,10 @@ struct S3MovingTests {
         #expect(bucket.keys == Self.files)
     }
 
-    @Test("keeps files that another client writes into it meanwhile", arguments: ["from/new", "from/inner/new"])
+    @Test(
+        "a directory keeps files that another client writes into it meanwhile",
+        arguments: ["from/new", "from/inner/new"]
+    )
     func additions(key: String) async throws {
         let bucket = SharedBucket(Self.files) { line, objects in
             if line.hasPrefix("PUT to/") { objects[key] = [3] }
@@ -115,5 +121,12 @@ struct S3MovingTests {
         let files = bucket.keys.filter { !$0.hasSuffix("/") }
         #expect(files == [key, "to/a", "to/inner/b"].sorted())
         #expect(bucket.keys.contains("from/inner/") == (key == "from/inner/new"))
+    }
+
+    @Test("a file has no effect on a directory with the same name")
+    func file() async throws {
+        let bucket = SharedBucket(["from", "from/a"]) { _, _ in false }
+        try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
+        #expect(bucket.keys == ["from/a", "to"])
     }
 }

@@ -52,7 +52,7 @@ extension S3Backend {
         guard item.kind == .directory else {
             try await copy(source, to: destination, when: .always)
             // The copy is complete: a cancellation from here on doesn't undo the move.
-            try await Task { try await self.remove(source) }.value
+            try await Task { try await self.removeMoved([location.key(source)], from: source) }.value
             return
         }
         let keys = try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
@@ -110,12 +110,13 @@ extension S3Backend {
         )
     }
 
-    /// Removes the keys that were copied, and nothing that another client has written into the directory since.
+    /// Removes the keys that were copied, and nothing that another client has written since.
     private func removeMoved(_ keys: [String], from source: RemotePath) async throws {
         guard let parent = source.parent else { throw RemoteError.isRoot() }
         try await putDirectory(parent)
         seen.forget(source)
         try await removeObjects(keys.filter { !$0.hasSuffix("/") }, source)
+        guard keys != [location.key(source)] else { return }
         // Some servers keep the keys of directories that were never created explicitly.
         let directory = location.directoryKey(source)
         let moved = Set(keys + directories(of: keys, below: directory) + [directory])
