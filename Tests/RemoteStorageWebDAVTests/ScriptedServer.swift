@@ -40,8 +40,10 @@ struct ScriptedServer: HTTPSending {
     /// Returns an answer without a body.
     static func status(_ code: Int) -> HTTPResponse { HTTPResponse(status: code, headers: [:], bytes: []) }
 
-    /// The answer of a known server, whose PUT is atomic, to OPTIONS.
-    static let options = HTTPResponse(status: 200, headers: ["Server": "nginx/1.22", "DAV": "2"], bytes: [])
+    /// The answer of a known server, whose PUT is atomic, to OPTIONS; its body can be read once.
+    static var options: HTTPResponse {
+        HTTPResponse(status: 200, headers: ["Server": "nginx/1.22", "DAV": "2"], bytes: [])
+    }
 
     /// Returns the answer to a PROPFIND for a directory, or for a file of this size.
     static func properties(of target: String, size: Int64? = nil) -> HTTPResponse {
