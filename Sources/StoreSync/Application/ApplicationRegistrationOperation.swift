@@ -209,8 +209,7 @@ public actor ApplicationRegistrationOperation: Operation {
         try await refuseKeysWithoutRegistration(files)
         // A device that creates an application in place starts with the registration, so parts without it are still
         // arriving.
-        let isEmpty = missing.isSuperset(of: hierarchy.directories.dropFirst() + [hierarchy.readMe])
-        if clients.isEmpty, isEmpty { return .unfinished }
+        if clients.isEmpty, hierarchy.isEmpty(missing) { return .unfinished }
         if isLegacy(clients, infos) { return .legacy }
         throw StoreSyncError(
             .applicationIncomplete,

@@ -85,6 +85,12 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         [root, clientDevices, documents, encryption, information, deletedDocuments, deletedClients]
     }
 
+    /// Whether the application's directory has none of its parts.
+    ///
+    /// - Parameter missing: What ``ApplicationRegistrationHooks/missingParts(_:)`` returned.
+    /// - Returns: Whether all parts are missing.
+    func isEmpty(_ missing: Set<RemotePath>) -> Bool { missing.isSuperset(of: directories.dropFirst() + [readMe]) }
+
     /// One client's directory.
     public func clientDirectory(_ client: RemoteIdentifier) -> RemotePath { clientDevices.appending(client) }
 

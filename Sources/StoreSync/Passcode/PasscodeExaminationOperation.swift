@@ -96,22 +96,27 @@ actor PasscodeExaminationOperation: Operation {
         if files.registration == nil, let replaced {
             return PasscodeExamination(finding: .existing, registration: replaced.registration)
         }
-        guard missing != nil else { return try await examineAbsent(context) }
+        guard let missing else { return try await examineAbsent(context) }
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         var examination = PasscodeExamination(finding: .existing, registration: files.registration)
         do {
             guard let registration = files.registration else {
-                if pin == nil, isHalf, !files.hasSalt {
+                try unlocking.checkPin(pin, nil, files)
+                let hasParts = !hierarchy.isEmpty(missing)
+                if pin == nil, isHalf, !files.hasSalt, try await !isArriving(nil, hasParts: hasParts, context) {
                     examination.finding = .nothing
                 } else {
-                    try unlocking.checkPin(pin, nil, files)
                     examination.trouble = incomplete
                 }
                 return examination
             }
             let stored = try StoredRegistration(registration, at: hierarchy.registration)
             if pin == nil, isHalf, stored.info.isEncrypted {
-                examination.finding = .nothing
+                if try await isArriving(stored.info.epoch, hasParts: true, context) {
+                    examination.trouble = arriving
+                } else {
+                    examination.finding = .nothing
+                }
                 return examination
             }
             try await examine(stored, files, &examination, context)
@@ -119,6 +124,16 @@ actor PasscodeExaminationOperation: Operation {
             examination.trouble = error
         }
         return examination
+    }
+
+    /// Whether the rest of a partial application is still arriving.
+    ///
+    /// Where the storage moves directories exclusively, other devices create an application as a whole. Only this device
+    /// leaves a part of one, in a directory that existed before, and it starts with the registration.
+    private func isArriving(_ epoch: String?, hasParts: Bool, _ context: OperationContext) async throws -> Bool {
+        guard hasParts, try await hooks.backend.capabilities().contains(.exclusiveDirectoryMove) else { return false }
+        let begun = try await context.blocking { [state, key] in try state.begunEpoch(for: key) }
+        return epoch == nil || begun != epoch
     }
 
     /// Examines an application without a directory: it was never created, or isn't visible from here.
@@ -224,6 +239,16 @@ actor PasscodeExaminationOperation: Operation {
             """
             \(hierarchy.root) on the remote has no registration: it is still arriving, or was damaged. Try again when \
             everything has arrived.
+            """
+        )
+    }
+
+    private var arriving: StoreSyncError {
+        StoreSyncError(
+            .applicationIncomplete,
+            """
+            \(hierarchy.root) on the remote has nothing but the registration: the rest is still arriving. Try again when \
+            everything has arrived. If the device that created it was interrupted, set that device up again.
             """
         )
     }

@@ -126,6 +126,40 @@ struct PasscodeHostileTests {
         #expect(try await contents(of: a.backend) == before)
     }
 
+    @Test(
+        "an application that is still arriving is no empty remote: a setup doesn't ask for new data, and removes nothing"
+    )
+    func arriving() async throws {
+        let fixture = try Fixture()
+        let (a, hierarchy) = (try fixture.device("a"), fixture.hierarchy)
+        try await a.setUp("correct horse", .new)
+        let epoch = try #require(try await a.epoch())
+        let registration = try #require(try await a.backend.smallFile(at: hierarchy.registration))
+        try await a.backend.remove(hierarchy.root)
+        for directory in hierarchy.directories { try await a.backend.createDirectory(at: directory) }
+        for hasRegistration in [false, true] {
+            let b = try fixture.device("b\(hasRegistration)")
+            if hasRegistration { try await b.backend.write(registration, to: hierarchy.registration, when: .always) }
+            let before = try await contents(of: b.backend)
+            let setup = b.passcodeSetup()
+            try await setup.begin()
+            #expect(await setup.status.description == "syncRequired, existing, applicationIncomplete")
+            let message = try SyncStartMessage(passcode: "correct horse", action: .existing)
+            #expect(await code { try await setup.start(message) } == .applicationIncomplete)
+            #expect(try await contents(of: b.backend) == before)
+            // The device that was interrupted while it created this application completes it.
+            try b.state.noteBegun(epoch: epoch, for: b.key)
+            try await setup.begin()
+            #expect(await setup.syncPasscodeState == (hasRegistration ? .new : .existing))
+        }
+        // In an empty directory nothing is arriving.
+        try await a.backend.remove(hierarchy.root)
+        try await a.backend.createDirectory(at: hierarchy.root)
+        let setup = try fixture.device("c").passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, new")
+    }
+
     @Test("a storage on which an application can't be replaced safely is refused before anything is written")
     func unsupported() async throws {
         let fixture = try Fixture()
