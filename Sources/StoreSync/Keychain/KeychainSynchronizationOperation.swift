@@ -24,6 +24,9 @@ public struct KeychainSynchronization: Sendable, Hashable {
 /// before, is ignored with a warning: this device's items stay as they are, and deletions are remembered until the file
 /// is intact again.
 ///
+/// The file of a client that was removed from the application is removed from the remote, when this client's file contains
+/// its edits.
+///
 /// The operation may end anywhere and be run again. If no client has ever had a synchronizable item, it sends nothing.
 ///
 /// In an application that isn't encrypted **items don't travel**, since the storage could read them: they stay in this device's
@@ -85,8 +88,19 @@ public actor KeychainSynchronizationOperation: Operation {
         for (client, file) in current { memory.note(file, of: client) }
         let next = try await merge(current, registered, memory, key, context)
         context.reportProgress(0.6)
+        if let next {
+            try await publish(next, insteadOf: items, key)
+            memory.note(next, of: application.client.rawValue)
+            try await remember(memory, context)
+        }
+        let unregistered = Set(files.map(\.client)).subtracting(registered)
+        let late = await removeFiles(ofRemovedAmong: unregistered, merged: current)
+        return result(hasPublished: next != nil, warnings: warnings + late)
+    }
+
+    /// Writes this client's file, unless it has changed since it was listed.
+    private func publish(_ next: KeychainFile, insteadOf items: [RemoteItem], _ key: EpochKey) async throws {
         let client = application.client
-        guard let next else { return result(hasPublished: false, warnings: warnings) }
         let sealed = next.sealed(with: key, application: hierarchy.application.rawValue, client: client.rawValue)
         let former = items.first { $0.name == hierarchy.keychain(client).lastComponent }
         guard try await hooks.saveKeychainFile(sealed, of: client, insteadOf: former, hierarchy) else {
@@ -95,9 +109,32 @@ public actor KeychainSynchronizationOperation: Operation {
                 "\(hierarchy.keychain(client)) on the remote has changed since it was read. Synchronize again."
             )
         }
-        memory.note(next, of: client.rawValue)
-        try await remember(memory, context)
-        return result(hasPublished: true, warnings: warnings)
+    }
+
+    /// Removes the files of removed clients whose edits this client's file on the remote contains.
+    ///
+    /// - Parameters:
+    ///   - clients: The clients that have a file and aren't registered.
+    ///   - merged: The files that were merged.
+    /// - Returns: Warnings about files that stay.
+    private func removeFiles(
+        ofRemovedAmong clients: Set<RemoteIdentifier>,
+        merged: [String: KeychainFile]
+    ) async -> [String] {
+        let mergedClients = clients.filter { $0 != application.client && merged[$0.rawValue] != nil }
+        guard !mergedClients.isEmpty else { return [] }
+        let notes = ClientNotes(
+            subject: .application(hierarchy),
+            seal: application.seal,
+            hooks: hooks.backend.applicationRegistrationHooks
+        )
+        do {
+            let removed = try await notes.removed(among: mergedClients)
+            for client in removed.clients.sorted() { try await hooks.removeKeychainFile(of: client, hierarchy) }
+            return removed.warnings
+        } catch {
+            return ["Keychain files of removed clients are still on the remote: \(error)."]
+        }
     }
 
     /// Merges the files into the keychain and remembers them, if the application is still that from which they were read.

@@ -6,8 +6,9 @@ import ThreadSupport
 ///
 /// The operation first saves a note of the removal, sealed if the application is encrypted, and then removes what only the
 /// client itself has written and only it needs. Its uploads stay until another client's upload includes them, and so do its change
-/// sets. Its directories in documents stay too: a directory that looks empty may have files that haven't arrived here. If the operation
-/// ends in between, running it again completes it.
+/// sets. Its keychain file stays until the keychain of another client contains its items. Its directories in documents stay too: a
+/// directory that looks empty may have files that haven't arrived here. If the operation ends in between, running it again
+/// completes it.
 ///
 /// ```swift
 /// let removal = try await supervisor.add(ClientRemovalOperation(of: client, from: document, access)).value
@@ -77,7 +78,6 @@ public actor ClientRemovalOperation: Operation {
         try await documents.listDocuments(hierarchy).concurrentMap { [self] in
             try await recentSyncs.removeRecentSync(of: client, hierarchy.document($0))
         }
-        try await access.backend.keychainSynchronizationHooks.removeKeychainFile(of: client, hierarchy)
         try await registration.removeClientDeviceDirectory(client, hierarchy)
         return ClientRemoval(client: client, warnings: warnings)
     }

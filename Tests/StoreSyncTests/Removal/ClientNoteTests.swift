@@ -113,7 +113,9 @@ struct ClientNoteTests {
         #expect(await code { try await scene.a.remove(stranger).value } == .clientNotFound)
     }
 
-    @Test("H11: a removed client's keychain file and times are removed; its uploads once another upload includes them")
+    @Test(
+        "H11: a removed client's times are removed; its uploads and keychain file once another client's include them"
+    )
     func files() async throws {
         let scene = try await Scene(isSealed: true)
         let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
@@ -128,7 +130,16 @@ struct ClientNoteTests {
         }
         #expect(try files().contains { $0.contains("/Keychain/") } && files().contains { $0.contains("/RecentSyncs/") })
         _ = try await scene.a.remove(scene.client).value
+        #expect(try Set(files().map { $0.contains("/WholeStore/") || $0.contains("/Keychain/") }) == [true])
+        // No other device had read the item: its only copy is in the removed client's file.
+        #expect(try files().contains { $0.contains("/Keychain/") })
+        #expect(try await scene.a.items().isEmpty)
+        #expect(try await scene.a.synchronizeKeychain().value.warnings.isEmpty)
+        #expect(try await scene.a.items() == ["account": "secret"])
         #expect(try files().allSatisfy { $0.contains("/WholeStore/") } && !files().isEmpty)
+        let third = try scene.fixture.device("third")
+        _ = try await third.synchronizeKeychain().value
+        #expect(try await third.items() == ["account": "secret"])
         _ = try await scene.a.pull().value
         try scene.a.write("three")
         _ = try await scene.a.push().value
