@@ -22,12 +22,20 @@ struct KeychainReplicaTests {
             for (index, file) in files.enumerated() { byClient["other\(index)"] = file }
             file = try replica.merge(byClient, as: name, registered: registered, identifier: UUID.init) ?? file
         }
+
+        mutating func synchronize(_ others: [Client], _ registered: Set<String>) throws {
+            var files = [name: file].compactMapValues(\.self)
+            for other in others { files[other.name] = other.file }
+            file = try replica.merge(files, as: name, registered: registered, identifier: UUID.init) ?? file
+        }
     }
 
     private let key: ItemKey
+    private let otherKey: ItemKey
 
     init() throws {
         key = try ItemKey(service: "s", account: "a", accessGroup: "g")
+        otherKey = try ItemKey(service: "s", account: "b", accessGroup: "g")
     }
 
     @Test("An item that is added again survives an old file with its deletion, even if all clients forgot that")
@@ -64,6 +72,54 @@ struct KeychainReplicaTests {
         #expect(first.replica.entries.isEmpty)
         try second.synchronize([first.file], registered: ["second", "other0"])
         #expect(second.replica.entries.isEmpty)
+    }
+
+    /// Returns a client that has deleted the item and published that, and another that has added it again since.
+    private func readded() throws -> (first: Client, second: Client) {
+        let registered: Set<String> = ["first", "second"]
+        var (first, second) = (Client(name: "first"), Client(name: "second"))
+        for value in ["1", "2"] { try first.set(key, to: value) }
+        try first.synchronize([second], registered)
+        try second.synchronize([first], registered)
+        try first.set(otherKey, to: "1")
+        try first.set(key, to: nil)
+        try first.synchronize([second], registered)
+        try second.synchronize([first], registered)
+        try second.set(key, to: "added again")
+        try second.synchronize([first], registered)
+        return (first, second)
+    }
+
+    @Test(
+        "After a blitz a deletion doesn't overrule an edit that knew of it, although it may not be known to be published"
+    )
+    func blitzAfterDeletion() throws {
+        var (first, second) = try readded()
+        first.replica.blitz([], as: UUID())
+        for _ in 0..<2 {
+            try first.synchronize([second], ["first", "second"])
+            try second.synchronize([first], ["first", "second"])
+        }
+        for client in [first, second] { #expect(client.replica.entries[key]?.secret?.text == "added again") }
+    }
+
+    @Test("A keychain that is restored from a backup doesn't revert edits that knew of those in the backup")
+    func restoredBackup() throws {
+        let registered: Set<String> = ["first", "second"]
+        var (first, second) = (Client(name: "first"), Client(name: "second"))
+        for key in [otherKey, key] { try first.set(key, to: "1") }
+        try first.synchronize([second], registered)
+        let backup = first.replica
+        try second.synchronize([first], registered)
+        try second.set(key, to: "2")
+        try second.synchronize([first], registered)
+        try first.synchronize([second], registered)
+        first.replica = backup
+        for _ in 0..<2 {
+            try first.synchronize([second], registered)
+            try second.synchronize([first], registered)
+        }
+        for client in [first, second] { #expect(client.replica.entries[key]?.secret?.text == "2") }
     }
 
     @Test("Of two edits with the same stamp, every device chooses the same")

@@ -123,6 +123,28 @@ struct SynchronizationTests {
         for index in 0..<2 { #expect(try await devices.items(index) == ["a": "1", "b": "2", "c": "3"]) }
     }
 
+    @Test("A backup made right after a publication restores no item that all clients have deleted since")
+    func forgottenByAll() async throws {
+        let devices = try await KeychainDevices(2)
+        let fixture = devices.fixture
+        try await devices.synchronizeAll()
+        try await devices.keychains[0].add(SecretBytes("1"), as: Self.item("a"))
+        let clients: Set<String> = ["client0", "client1"]
+        let keychain = devices.keychains[0]
+        let next = try #require(try await keychain.merge(devices.files(), as: "client0", registered: clients))
+        await devices.publish(next, of: 0)
+        try await keychain.notePublished(next)
+        try FileManager.default.copyItem(at: fixture.url("0.sqlite"), to: fixture.url("backup.sqlite"))
+        try await devices.synchronizeAll()
+        try await devices.keychains[1].delete(Self.query("a"))
+        try await devices.synchronizeAll(4)
+        for index in 0..<2 { #expect(try await devices.tombstones(index) == 0) }
+        let restored = try await fixture.open("backup.sqlite")
+        #expect(try await restored.isSynchronized())
+        _ = try await restored.merge(devices.files(), as: "client0", registered: clients)
+        #expect(try await restored.replica().entries.isEmpty)
+    }
+
     @Test("A keychain that was lost and created again for the same client keeps published items and its own new items")
     func lostKeychain() async throws {
         let devices = try await KeychainDevices(2)

@@ -31,6 +31,23 @@ extension FileKeychain {
         }
     }
 
+    /// Records that a file that ``merge(_:as:registered:)`` returned was published.
+    ///
+    /// Without this record the next merge finds the file. A backup that is made in between doesn't know that its edits are published:
+    /// restored, the keychain publishes them again, also those that all clients have deleted since.
+    ///
+    /// - Parameter file: The file.
+    /// - Throws: ``KeychainError``.
+    package func notePublished(_ file: KeychainFile) async throws {
+        try await write { keychain in
+            var clock = try keychain.clock()
+            // The keychain may have taken another identifier in the meantime.
+            guard clock.replica == file.replica else { return }
+            clock.notePublished(upTo: file.seen[file.replica, default: 0])
+            try keychain.write(clock)
+        }
+    }
+
     /// Returns whether the keychain takes part in synchronization.
     ///
     /// - Returns: Whether it holds a synchronizable item or a tombstone, or has seen an edit of such an item.

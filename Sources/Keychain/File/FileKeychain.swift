@@ -200,7 +200,7 @@ extension KeychainTransaction {
         guard !synchronizable.isEmpty else { return }
         let former = try replica()
         var replica = former
-        try replica.blitz(synchronizable, as: UUID())
+        replica.blitz(synchronizable, as: UUID())
         try write(replica, insteadOf: former)
     }
 

@@ -26,7 +26,7 @@ struct KeychainReplica: Hashable, Sendable {
     ) throws(KeychainError) -> KeychainFile? {
         let own = files[client]
         if isLivedTwice(own, files) {
-            try renew(as: identifier())
+            renew(as: identifier())
         } else if let own, own.replica == clock.replica {
             clock.notePublished(upTo: own.seen[own.replica, default: 0])
         }
@@ -47,9 +47,9 @@ struct KeychainReplica: Hashable, Sendable {
     /// Removes items from this device without leaving tombstones, and takes a new replica identifier.
     ///
     /// Under its former identifier it would claim to have seen these items, and other clients would take them for deleted.
-    mutating func blitz(_ keys: some Sequence<ItemKey>, as replica: UUID) throws(KeychainError) {
+    mutating func blitz(_ keys: some Sequence<ItemKey>, as replica: UUID) {
         for key in keys where entries[key]?.secret != nil { entries[key] = nil }
-        try renew(as: replica)
+        renew(as: replica)
     }
 
     /// Whether another keychain uses, or used, this replica identifier: the device was copied, or restored from a backup.
@@ -60,13 +60,14 @@ struct KeychainReplica: Hashable, Sendable {
 
     /// Takes a new replica identifier.
     ///
-    /// An edit that isn't known to be published gets a new stamp: the other clients may believe that they have seen its old stamp.
-    private mutating func renew(as replica: UUID) throws(KeychainError) {
+    /// An edit that isn't known to be published gets a stamp under it: the other clients may believe that they have seen its old
+    /// stamp. The counter stays, since an edit that knew of this one must still overrule it.
+    private mutating func renew(as replica: UUID) {
         let former = clock
         clock.renew(as: replica)
-        let pending = entries.filter { $1.stamp.replica == former.replica && $1.stamp.counter > former.published }
-        for (key, entry) in pending.sorted(by: { $0.value.stamp < $1.value.stamp }) {
-            entries[key] = ItemEntry(stamp: try clock.nextStamp(), secret: entry.secret)
+        for (key, entry) in entries
+        where entry.stamp.replica == former.replica && entry.stamp.counter > former.published {
+            entries[key] = ItemEntry(stamp: clock.restamp(entry.stamp), secret: entry.secret)
         }
     }
 

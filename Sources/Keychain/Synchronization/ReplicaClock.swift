@@ -85,6 +85,12 @@ struct ReplicaClock: Hashable, Sendable {
         seen = [:]
         published = 0
     }
+
+    /// Returns the stamp, under the current replica identifier, of an edit that was made under a former one.
+    mutating func restamp(_ stamp: Stamp) -> Stamp {
+        seen[replica] = max(issued, stamp.counter)
+        return Stamp(counter: stamp.counter, replica: replica)
+    }
 }
 
 extension KeychainError {

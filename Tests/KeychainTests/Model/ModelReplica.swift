@@ -50,10 +50,11 @@ struct ModelReplica {
 
     mutating func blitz(_ keys: [Int], as replica: UUID) {
         for key in keys where entries[key]?.value != nil { entries[key] = nil }
-        let pending = entries.filter { $1.replica == self.replica && $1.counter > published }
+        for (key, entry) in entries where entry.replica == self.replica && entry.counter > published {
+            entries[key]?.replica = replica
+        }
         self.replica = replica
-        issued = 0
+        issued = entries.values.filter { $0.replica == replica }.map(\.counter).max() ?? 0
         published = 0
-        for (key, entry) in pending.sorted(by: { $0.value.counter < $1.value.counter }) { edit(key, to: entry.value) }
     }
 }

@@ -117,7 +117,7 @@ struct ReplicaFixture {
         let numbers = (0..<Self.keys).filter { _ in Bool.random(using: &generator) }
         let identifier = UUID.random(using: &generator)
         steps.append("\(index) blitzes \(numbers)")
-        try devices[index].replica.blitz(try numbers.map(Self.key), as: identifier)
+        devices[index].replica.blitz(try numbers.map(Self.key), as: identifier)
         devices[index].model.blitz(numbers, as: identifier)
     }
 
