@@ -109,9 +109,7 @@ public actor ApplicationRemovalOperation: Operation {
         where name.application == access.application {
             try await replacement.removeApplicationAside(at: hierarchy.staged(as: name.name).root)
         }
-        if let epoch = begun.epoch {
-            try await access.state.giveUpKeys(of: access.key, epoch: epoch, on: context.blockingExecutor)
-        }
+        try await access.state.giveUpKeys(of: access.key, epoch: begun.epoch, on: context.blockingExecutor)
         try await context.blocking { [access] in try access.state.commitRemoval(of: access.key) }
         return ApplicationRemoval(application: access.application, documents: documents)
     }

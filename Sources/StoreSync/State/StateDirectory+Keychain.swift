@@ -47,10 +47,10 @@ extension StateDirectory {
         for item in former { try await keychain.blitz(KeychainQuery(item)) }
     }
 
-    /// Deletes the items of an application's keychain, and then the master key of an epoch of the application.
-    func giveUpKeys(of key: ApplicationKey, epoch: String, on executor: (any TaskExecutor)?) async throws {
-        guard try await masterKey(for: key, epoch: epoch, on: executor) != nil else { return }
+    /// Deletes the items of an application's keychain, and then the master key of an epoch of the application if there is one.
+    func giveUpKeys(of key: ApplicationKey, epoch: String?, on executor: (any TaskExecutor)?) async throws {
         try await blitzKeychain(of: key, on: executor)
+        guard let epoch, try await masterKey(for: key, epoch: epoch, on: executor) != nil else { return }
         try await keychain(on: executor).blitz(KeychainQuery(key.keychainItem(epoch: epoch)))
     }
 

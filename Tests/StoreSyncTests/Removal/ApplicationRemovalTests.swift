@@ -69,6 +69,26 @@ struct ApplicationRemovalTests {
         #expect(try fixture.files().isEmpty)
     }
 
+    @Test(
+        "a removed application's items are removed from this device's keychain, also if it has no keys of the application",
+        arguments: [false, true]
+    )
+    func items(isEncrypted: Bool) async throws {
+        let fixture = try Fixture(password: isEncrypted ? "correct horse" : nil)
+        let device = try fixture.device("device")
+        _ = try await device.register().value
+        for isSynchronizable in [false, true] {
+            let item = KeychainItem(service: "service", account: "account", isSynchronizable: isSynchronizable)
+            try await device.keychain().add(SecretBytes("secret"), as: item)
+        }
+        try await device.manager(Asker()).forgetKeys().value
+        _ = try await device.removeApplication().value
+        let error = await #expect(throws: KeychainError.self) {
+            try await device.keychain().copyMatching(.everything)
+        }
+        #expect(error?.code == .itemNotFound)
+    }
+
     @Test("an application that isn't there, or another one of that name, isn't removed by mistake")
     func other() async throws {
         let fixture = try Fixture(password: "correct horse")
