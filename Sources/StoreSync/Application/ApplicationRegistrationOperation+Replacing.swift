@@ -139,7 +139,7 @@ extension ApplicationRegistrationOperation {
     /// Writes the key file, as long as the registration is still this one.
     private func replacePasswordTest(_ new: NewApplication) async throws {
         guard let bytes = new.keyFile?.bytes else { return }
-        while true {
+        for _ in 1...Self.maximumKeyWrites {
             // The key file is read before the registration, so that a device that replaces the registration later
             // sees what is written here.
             let former = try await hooks.fetchPasswordTest(hierarchy)
@@ -151,7 +151,16 @@ extension ApplicationRegistrationOperation {
                 }
             if isWritten { return }
         }
+        throw StoreSyncError(
+            .busy,
+            """
+            \(hooks.backend.identity) has refused \(Self.maximumKeyWrites) times to write \(hierarchy.passwordTest). \
+            \(request.application) lacks its new keys until then: set this device up again.
+            """
+        )
     }
+
+    private static var maximumKeyWrites: Int { 8 }
 
     // MARK: Finishing
 

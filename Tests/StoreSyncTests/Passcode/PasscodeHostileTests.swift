@@ -175,6 +175,23 @@ struct PasscodeHostileTests {
         #expect(await setup.setupState == .ongoing)
     }
 
+    @Test(
+        "a storage that refuses every write of the new keys ends the attempt, whether it shows the former keys or not"
+    )
+    func refusedKeys() async throws {
+        for hidesKeys in [false, true] {
+            let fixture = try Fixture()
+            let memory = InMemoryBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
+            try await fixture.device("a", backend: memory).setUp("correct horse", .new)
+            let refusing = RefusingBackend(memory, fixture.hierarchy.passwordTest, hidesFile: hidesKeys)
+            let setup = try fixture.device("b", backend: refusing).passcodeSetup()
+            try await setup.begin()
+            let message = try SyncStartMessage(passcode: "battery staple", action: .new)
+            #expect(await code { try await setup.start(message) } == .busy)
+            #expect(await refusing.refusals == 8)
+        }
+    }
+
     @Test("D18: no passcode is in a status, an error, a file of the device or of the remote")
     func secrets() async throws {
         let fixture = try Fixture()
@@ -202,5 +219,31 @@ struct PasscodeHostileTests {
             guard let bytes = try? Data(contentsOf: fixture.folder.appending(path: name)) else { continue }
             for canary in canaries { #expect(bytes.range(of: Data(canary.utf8)) == nil, "\(name)") }
         }
+    }
+}
+
+/// A storage that refuses every conditional write of one file.
+private actor RefusingBackend: InterceptingBackend {
+    nonisolated let base: any RemoteBackend
+    private let path: RemotePath
+    private let hidesFile: Bool
+    private(set) var refusals = 0
+
+    init(_ base: any RemoteBackend, _ path: RemotePath, hidesFile: Bool) {
+        (self.base, self.path, self.hidesFile) = (base, path, hidesFile)
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        path == self.path && hidesFile ? nil : try await base.read(path, range: range)
+    }
+
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        guard path == self.path else { return try await base.write(content, to: path, when: condition) }
+        refusals += 1
+        throw RemoteError(condition == .ifAbsent ? .alreadyExists : .preconditionFailed, "refused", path: path)
     }
 }
