@@ -9,9 +9,12 @@ import ThreadSupport
 ///
 /// Two state directories are two devices.
 ///
-/// It's an SQLite database, and lock files. Losing it costs a new client identifier, the memory of rollbacks, and the
-/// keys of encrypted applications, which their passwords give back; it never costs data. Methods that aren't `async`
-/// block, so operations call them on an executor for blocking calls.
+/// It holds a database with the memory, the keychains of applications with the secret that opens them, the replicas of
+/// synchronized stores, and lock files. Losing it costs a new client identifier, the memory of rollbacks, and the keys of
+/// encrypted applications, which their passwords give back. It also costs keychain items that are on this device alone, edits
+/// that aren't published, and the log of conflicts. It never costs a store.
+///
+/// Methods that aren't `async` block, so operations call them on an executor for blocking calls.
 public final class StateDirectory: Sendable {
     let url: URL
     /// The directory's path, in which no symbolic link occurs.

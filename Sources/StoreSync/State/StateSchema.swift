@@ -195,13 +195,16 @@ extension StoreSyncError {
             self = error
             return
         }
-        let remedy =
-            "Losing it costs a new client identifier, the memory of rollbacks, and the keys of encrypted applications, which their passwords give back."
         switch (error as? DatabaseError)?.resultCode {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             self.init(
                 .corrupt,
-                "The state directory \(url.path) on this device is damaged. Restore it from a backup, or move it away and start with a new one. \(remedy)",
+                """
+                The state directory \(url.path) on this device is damaged. Restore it from a backup, or move it away and \
+                start with a new one. Keep the former one: it holds keychain items (keychains, keychain-secret), and edits \
+                that may not be published (replicas). The new one has another client identifier, no memory of rollbacks, \
+                and not the keys of encrypted applications, which their passwords give back.
+                """,
                 cause: error
             )
         case .SQLITE_BUSY, .SQLITE_LOCKED:

@@ -62,11 +62,12 @@ struct StateDirectoryTests {
         expect(.cannotWrite, "Check its permissions")
     }
 
-    @Test("reports a damaged database, and what is lost by deleting it")
+    @Test("reports a damaged database, what starting over costs, and what the directory still holds")
     func damaged() throws {
         try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true)
         try Data(repeating: 0x2A, count: 8_192).write(to: fixture.database)
         expect(.corrupt, "the keys of encrypted applications, which their passwords give back.")
+        expect(.corrupt, "Keep the former one: it holds keychain items (keychains, keychain-secret)")
         try FileManager.default.removeItem(at: fixture.database)
         _ = try fixture.open().clientIdentifier(for: StateFixture.notes)
     }
