@@ -68,6 +68,21 @@ struct LockTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
     }
 
+    @Test("A copy of the device secret that a process left when it died is removed, and no other file")
+    func leftovers() async throws {
+        let secret = DeviceSecret(in: fixture.folder)
+        let first = try secret.readOrMake()
+        let left = ".\(DeviceSecret.name)-\(UUID().uuidString).tmp"
+        try FileManager.default.linkItem(at: secretFile, to: fixture.url(left))
+        let others = [".\(DeviceSecret.name)", "other.tmp"]
+        for name in others { try Data().write(to: fixture.url(name)) }
+        #expect(try secret.readOrMake() == first)
+        #expect(
+            try Set(FileManager.default.contentsOfDirectory(atPath: fixture.folder.path))
+                == Set(others + [DeviceSecret.name])
+        )
+    }
+
     @Test("Reads beside a change of the lock succeed, and the keychain stays unlocked")
     func changeBesideReads() async throws {
         let keychain = try await fixture.open()

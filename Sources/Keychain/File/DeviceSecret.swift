@@ -34,8 +34,9 @@ package struct DeviceSecret {
     /// Reads the secret, or creates it if it doesn't exist; concurrent processes get the same secret.
     func readOrMake() throws(KeychainError) -> SecretBytes {
         if let secret = try readIfPresent() {
-            // The process that created the secret may not have synchronized the directory yet.
-            try synchronizeDirectory()
+            // The process that created the secret may not have synchronized the directory yet, or may have died before it removed
+            // the temporary name.
+            try tidyUp()
             return secret
         }
         try make()
@@ -177,7 +178,7 @@ package struct DeviceSecret {
     ) throws(KeychainError) {
         do throws(Errno) {
             let directory = try Directory(path: directory.path)
-            let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
+            let temporary = "\(Self.temporaryPrefix)\(UUID().uuidString)\(Self.temporarySuffix)"
             let file = try directory.create(temporary, permissions: .ownerReadWrite)
             // Removes the temporary name, whether or not the file got its final name.
             defer { try? directory.unlink(temporary) }
@@ -201,17 +202,30 @@ package struct DeviceSecret {
         do throws(Errno) {
             // Unlike a rename, a link never replaces an existing file.
             try directory.link(temporary, to: directory, Self.name)
-        } catch  where error == .fileExists {
+        } catch  where isDone(error) {
         } catch  where error.isNoHardLink {
             do throws(Errno) {
                 try directory.renameExclusively(temporary, to: directory, Self.name)
-            } catch  where error == .fileExists {}
+            } catch  where isDone(error) {}
         }
     }
 
-    private func synchronizeDirectory() throws(KeychainError) {
+    /// Whether an error says that another process was first: the secret exists, and so the temporary name may be removed already.
+    private func isDone(_ error: Errno) -> Bool { [.fileExists, .noSuchFileOrDirectory].contains(error) }
+
+    private static let temporaryPrefix = ".\(name)-"
+    private static let temporarySuffix = ".tmp"
+
+    /// Completes what the process that created the secret may have left undone.
+    private func tidyUp() throws(KeychainError) {
         do throws(Errno) {
-            try Directory(path: directory.path).synchronize()
+            let directory = try Directory(path: directory.path)
+            for bytes in try directory.names() {
+                let name = String(decoding: bytes.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+                guard name.hasPrefix(Self.temporaryPrefix), name.hasSuffix(Self.temporarySuffix) else { continue }
+                try? directory.unlink(name)
+            }
+            try directory.synchronize()
         } catch {
             throw cannotWrite(error)
         }
