@@ -43,8 +43,18 @@ extension FileKeychain {
     /// opens with the former lock. Other processes that had the keychain unlocked have to unlock it again.
     ///
     /// - Parameter lock: The new lock.
-    /// - Throws: ``KeychainError`` with code `locked` if it isn't unlocked, or was changed meanwhile; `CancellationError`.
+    /// - Throws: ``KeychainError`` with code `locked` if it isn't unlocked, or was changed meanwhile; with code `wrongLock` if it's
+    ///   the keychain of an application that `StoreSync` synchronizes, which opens it by the device secret; `CancellationError`.
     public func changeLock(to lock: KeychainLock) async throws {
+        guard !hasFixedLock else {
+            throw KeychainError(
+                .wrongLock,
+                """
+                The lock of this application's keychain can't be changed: synchronization and registration open the keychain by \
+                the secret in the state directory. Keep items that need a passphrase in a keychain of their own.
+                """
+            )
+        }
         // Throws if the keychain is locked, before hashing a passphrase takes a second.
         try await runBlocking(on: executor) { [database] in try database.read { _ in } }
         let (wrapped, key) = try await WrappedKey.make(for: lock, executor: executor)

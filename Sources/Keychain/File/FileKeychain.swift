@@ -24,6 +24,7 @@ public actor FileKeychain: KeychainServices {
 
     let database: KeychainDatabase
     let executor: (any TaskExecutor)?
+    let hasFixedLock: Bool
 
     /// Opens a keychain's file, locked, and creates the file if it doesn't exist.
     ///
@@ -42,10 +43,13 @@ public actor FileKeychain: KeychainServices {
         package var busyTimeout: TimeInterval
         /// Observes the commits.
         package var steps: StepObserver
+        /// Whether the lock can't be changed, since another part of the program has to open the keychain too.
+        package var hasFixedLock: Bool
 
-        package init(busyTimeout: TimeInterval = 10, steps: StepObserver = .none) {
+        package init(busyTimeout: TimeInterval = 10, steps: StepObserver = .none, hasFixedLock: Bool = false) {
             self.busyTimeout = busyTimeout
             self.steps = steps
+            self.hasFixedLock = hasFixedLock
         }
     }
 
@@ -58,6 +62,7 @@ public actor FileKeychain: KeychainServices {
     ) async throws {
         self.entitlements = entitlements
         self.executor = executor
+        hasFixedLock = options.hasFixedLock
         database = try await runBlocking(on: executor) {
             try KeychainDatabase(url: url, options)
         }

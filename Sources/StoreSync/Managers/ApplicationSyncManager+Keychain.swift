@@ -7,7 +7,7 @@ extension ApplicationSyncManager {
     ///
     /// ``synchronizeKeychain(mayCreate:after:options:)`` exchanges its synchronizable items with the application's other
     /// devices, if the application is encrypted. All other items stay on this device. If this device is set up again for
-    /// a recreated application, the keychain loses its former items.
+    /// a recreated application, the keychain loses its former items. Its lock can't be changed.
     ///
     /// - Parameter entitlements: The access groups that the caller is entitled to.
     /// - Returns: The keychain, unlocked by the secret in the state directory.

@@ -37,7 +37,7 @@ extension StateDirectory {
             at: file,
             entitlements: entitlements ?? Entitlements(applicationIdentifier: nil),
             executor: executor,
-            options: FileKeychain.Options(steps: steps)
+            options: FileKeychain.Options(steps: steps, hasFixedLock: true)
         )
         try await keychain.unlock(with: .deviceSecret(in: url))
         return keychain
