@@ -67,8 +67,7 @@ extension ApplicationRegistrationOperation {
         let earlier = try await context.blocking { [state, key] in try state.begunReplacement(for: key) }
         var keys: EpochKey?
         for epoch in [former.epoch(hierarchy)?.uuidString, earlier?.formerEpoch].compactMap({ $0 }) where keys == nil {
-            keys = try await state.masterKey(for: key, epoch: epoch, on: context.blockingExecutor)
-                .flatMap { master in UUID(uuidString: epoch).map { EpochKey(master: master, epoch: $0) } }
+            keys = try await unlocking.keptKey(of: epoch, context)
         }
         let begun = BegunReplacement(
             epoch: new.info.epoch,

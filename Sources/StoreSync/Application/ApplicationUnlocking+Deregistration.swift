@@ -36,12 +36,10 @@ extension ApplicationUnlocking {
         _ context: OperationContext
     ) async throws -> Bool {
         guard let registration, let epoch = UUID(uuidString: registration.info.epoch), let former = pin.epoch,
-            let formerEpoch = UUID(uuidString: former),
-            let master = try await state.masterKey(for: key, epoch: former, on: context.blockingExecutor),
+            let formerKey = try await keptKey(of: former, context),
             let bytes = try await replacement.fetchSuccessor(of: epoch, hierarchy),
             let proof = try? SuccessorProof(bytes)
         else { return false }
-        return proof.epoch == epoch
-            && proof.holds(for: EpochKey(master: master, epoch: formerEpoch), registration: registration.bytes)
+        return proof.epoch == epoch && proof.holds(for: formerKey, registration: registration.bytes)
     }
 }

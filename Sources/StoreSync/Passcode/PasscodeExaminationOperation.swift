@@ -186,13 +186,12 @@ actor PasscodeExaminationOperation: Operation {
         async let deviceInfo = hooks.fetchDeviceInfo(of: own, hierarchy)
         let notes = try await ClientNote.read(on: own, in: hierarchy.deletedClients, hooks)
         let isKnown = try await deviceInfo != nil
-        let master = try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor)
-        let hasKeys = master != nil
-        if notes.contains(where: { isAuthentic($0, info, master) }) {
+        let keptKey = try await unlocking.keptKey(of: info.epoch, context)
+        if notes.contains(where: { isAuthentic($0, info, keptKey) }) {
             examination.isDeregistered = true
             throw await unlocking.removedClient()
         }
-        guard let keyFile, hasKeys, !isOurs, isKnown else { return }
+        guard let keyFile, keptKey != nil, !isOurs, isKnown else { return }
         // This device has the keys, so unlocking doesn't ask for the passcode.
         let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: keyFile.bytes, pin: pin)
         _ = try await unlocking.unlock(sealed, context)
@@ -205,11 +204,8 @@ actor PasscodeExaminationOperation: Operation {
     private func isAuthentic(
         _ note: ClientNote,
         _ info: RegistrationInfo,
-        _ master: MasterKey?
+        _ key: EpochKey?
     ) -> Bool {
-        let key = master.flatMap { master in
-            UUID(uuidString: info.epoch).map { EpochKey(master: master, epoch: $0) }
-        }
         if info.isEncrypted, key == nil { return false }
         let seal = ApplicationSeal(application: hierarchy.application, key: info.isEncrypted ? key : nil)
         return ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks).warning(about: note) == nil

@@ -45,5 +45,6 @@ extension StateDirectory {
         URL(filePath: record.path).lastPathComponent == store.url.lastPathComponent
     }
 
-    private func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
+    /// Whether nothing exists at a path.
+    func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
 }

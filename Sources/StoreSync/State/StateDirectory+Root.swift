@@ -14,7 +14,7 @@ extension StateDirectory {
         let former = try read { try StateSchema.fetch(String.self, $0, Self.root, .ofDevice) }
         guard former != path else { return }
         guard let former else { return try setRoot(path) }
-        guard access(former, F_OK) != 0, errno == ENOENT else { return }
+        guard isGone(former) else { return }
         for store in try read(StateSchema.fetchAllStores) {
             guard let moved = moved(store.path, from: former, to: path) else { continue }
             try appliedSets(for: store.path, in: store.document)
