@@ -34,7 +34,7 @@ extension FileKeychain {
     /// Records that a file that ``merge(_:as:registered:)`` returned was published.
     ///
     /// Without this record the next merge finds the file. A backup that is made in between doesn't know that its edits are published:
-    /// restored, the keychain publishes them again, also those that all clients have deleted since.
+    /// restored, the keychain publishes them again, and with them items that all clients have deleted since.
     ///
     /// - Parameter file: The file.
     /// - Throws: ``KeychainError``.

@@ -127,7 +127,7 @@ struct PasscodeHostileTests {
     }
 
     @Test(
-        "an application that is still arriving is no empty remote: a setup doesn't ask for new data, and removes nothing"
+        "a setup doesn't take an application that is still arriving for an empty remote, and removes nothing"
     )
     func arriving() async throws {
         let fixture = try Fixture()
