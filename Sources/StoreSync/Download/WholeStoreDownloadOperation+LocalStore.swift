@@ -51,7 +51,7 @@ extension WholeStoreDownloadOperation {
             let content = try await content(of: plan, copyingTo: copy, context)
             let root = content.root
             let record = try await context.blocking { [state] in
-                try record.map { try state.settlePull(of: $0, contentRoot: root) }
+                try record.map { try state.settlePull(of: $0, contentRoot: root, file: store.file) }
             }
             if request.overwritesLocalChanges { return LocalState(content: content, expectation: .anything) }
             if root == source.contentRoot {

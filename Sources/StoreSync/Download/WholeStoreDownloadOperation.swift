@@ -160,7 +160,9 @@ public actor WholeStoreDownloadOperation: Operation {
             }
             // If this device dies after the replacement and before recording it, it recognizes its own work later.
             let record = plan.record(contentRoot: root)
-            try await context.blocking { [state] in try state.beginPull(record) }
+            try await context.blocking { [state] in
+                try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
+            }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
             try await tellingDelegate(context) {
@@ -274,6 +276,8 @@ public actor WholeStoreDownloadOperation: Operation {
     private func fetchAppliedSets(of plan: DownloadPlan, _ progress: TransferProgress) async throws {
         let applied = state.appliedSets(for: plan.store.path, in: key)
         let directory = try await progress.context.temporaryDirectory()
+        // A former pull that failed may have left files that no file of this one replaces.
+        try await progress.context.blocking { applied.discardStaged() }
         try await WholeStoreFile.appliedSets.filter(plan.source.files.contains).concurrentMap { [self] file in
             let arrival = directory.appending(path: file.rawValue)
             _ = try await fetch(file, from: plan.source, to: arrival, progress)
@@ -290,7 +294,6 @@ public actor WholeStoreDownloadOperation: Operation {
             } ?? false
         }
         try await context.blocking { [state, key] in
-            try state.appliedSets(for: plan.store.path, in: key).commit()
             // No manifest names the digest of a store of TICoreDataSync, so it's the one found by the download.
             let pending = try state.store(at: plan.store.path, document: key)?.pending
             let root = plan.source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }

@@ -111,6 +111,11 @@ struct AppliedSetsDirectory: Sendable {
         }
     }
 
+    /// Removes the staged files of a download that was never put in place.
+    func discardStaged() {
+        for file in WholeStoreFile.allCases { try? FileManager.default.removeItem(at: arrival(file)) }
+    }
+
     /// Moves the files of a store that was moved.
     func move(to other: AppliedSetsDirectory) throws {
         try? FileManager.default.removeItem(at: other.url)

@@ -214,7 +214,12 @@ extension StateDirectory {
     }
 
     /// Remembers the content that a pull is about to give to a local store.
-    func beginPull(_ future: StoreRecord) throws {
+    ///
+    /// - Parameters:
+    ///   - future: The store's record after the pull.
+    ///   - file: The identity of the downloaded file; `nil` if it's unknown.
+    /// - Throws: ``StoreSyncError``.
+    func beginPull(_ future: StoreRecord, with file: FileIdentity?) throws {
         guard let root = future.contentRoot else { return }
         try write("pull begun") { db in
             var store =
@@ -226,24 +231,31 @@ extension StateDirectory {
                 contentRoot: root,
                 base: future.base,
                 contained: future.contained,
-                integrityKey: future.integrityKey
+                integrityKey: future.integrityKey,
+                file: file
             )
             try StateSchema.save(store, db)
         }
     }
 
-    /// Remembers the result of an interrupted pull, as the store's content shows it.
+    /// Remembers the result of an interrupted pull, as the store shows it, and puts its applied sets into use if the pull
+    /// has replaced the store.
     ///
     /// - Parameters:
     ///   - store: The store's record.
     ///   - root: Digest of its content.
+    ///   - file: The identity of its file.
     /// - Returns: The store's record from now on.
     /// - Throws: ``StoreSyncError``.
     @discardableResult
-    func settlePull(of store: StoreRecord, contentRoot root: ContentRoot) throws -> StoreRecord {
-        guard store.pending != nil else { return store }
+    func settlePull(of store: StoreRecord, contentRoot root: ContentRoot, file: FileIdentity?) throws -> StoreRecord {
+        guard let pending = store.pending else { return store }
         let settled = store.settled(for: root.description)
+        // The file that was downloaded is at the store's path, even if the app has edited it since.
+        let isReplaced = pending.contentRoot == root.description || (file != nil && pending.file == file)
         try write("pull") { db in
+            // Before the pull is recorded: if this device dies in between, the pull is settled again.
+            if isReplaced { try appliedSets(for: store.path, in: store.document).commit() }
             // If the store may have been replaced, it doesn't contain the uploads that were pending from it.
             if store.contentRoot == root.description {
                 try StateSchema.save(settled, db)
@@ -260,7 +272,13 @@ extension StateDirectory {
         try write("store status") { try StateSchema.save(store, $0) }
     }
 
-    /// Remembers that a local store was replaced, and which upload was opened.
+    /// Remembers that a local store equals an upload, as its content shows.
+    func noteUnchanged(_ store: StoreRecord) throws {
+        try write("pull") { try Self.commitPull(store, isIncluded: false, givingUp: [], $0) }
+    }
+
+    /// Remembers that a local store was replaced, and which upload was opened; puts the applied sets that came with the
+    /// upload into use.
     ///
     /// - Parameters:
     ///   - store: The store's new record.
@@ -269,12 +287,22 @@ extension StateDirectory {
     /// - Throws: ``StoreSyncError``.
     func commitPull(_ store: StoreRecord, isIncluded: Bool = false, givingUp missing: [UploadName] = []) throws {
         try write("pull") { db in
-            try Self.settle(store, db)
-            guard let base = store.base else { return }
-            var memory = try StateSchema.fetchMemory(db, store.document, store.integrityKey)
-            memory.open(base, includes: store.contained.subtracting([base]), isIncluded: isIncluded)
-            if !missing.isEmpty { memory.accept(base, givingUp: missing) }
-            try StateSchema.save(memory, db, store.document, store.integrityKey)
+            try appliedSets(for: store.path, in: store.document).commit()
+            try Self.commitPull(store, isIncluded: isIncluded, givingUp: missing, db)
         }
+    }
+
+    private static func commitPull(
+        _ store: StoreRecord,
+        isIncluded: Bool,
+        givingUp missing: [UploadName],
+        _ db: Database
+    ) throws {
+        try settle(store, db)
+        guard let base = store.base else { return }
+        var memory = try StateSchema.fetchMemory(db, store.document, store.integrityKey)
+        memory.open(base, includes: store.contained.subtracting([base]), isIncluded: isIncluded)
+        if !missing.isEmpty { memory.accept(base, givingUp: missing) }
+        try StateSchema.save(memory, db, store.document, store.integrityKey)
     }
 }

@@ -74,6 +74,8 @@ struct StoreRecord: Hashable, Sendable, Codable {
         var base: UploadName?
         var contained: Set<UploadName>
         var integrityKey: String
+        /// The identity of the downloaded file, which it keeps at the store's path; `nil` if it's unknown.
+        var file: FileIdentity?
     }
 
     /// The record of the store with the content `root`, after an interrupted pull if there was one.

@@ -268,13 +268,11 @@ extension SynchronizationOperation {
     private func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
         guard let record = try await record(context), record.pending != nil else { return try await record(context) }
         let copy = try await context.temporaryDirectory().appending(path: "pending.sqlite")
-        return try await context.blocking { [state, key, request, document] in
+        return try await context.blocking { [state, request, document] in
             let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
             let root = try StoreSnapshot.take(of: store, at: copy).contentRoot
             try FileManager.default.removeItem(at: copy)
-            let settled = try state.settlePull(of: record, contentRoot: root)
-            if settled.base == record.pending?.base { try state.appliedSets(for: store.path, in: key).commit() }
-            return settled
+            return try state.settlePull(of: record, contentRoot: root, file: store.file)
         }
     }
 

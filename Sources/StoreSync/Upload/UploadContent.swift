@@ -14,8 +14,8 @@ struct UploadContent: Sendable {
     let taken: TakenStore
     /// The directory for temporary files of this attempt.
     let directory: URL
-    /// Copies of the applied sets, in that directory.
-    let appliedSets: [WholeStoreFile: StoreSnapshot]
+    /// Copies of the applied sets, in that directory, once this device's memory of the store is settled.
+    var appliedSets: [WholeStoreFile: StoreSnapshot] = [:]
     /// The store's digests, if they are known before the transfer.
     var digests: FileDigests?
     /// The delta that is sent in place of the store.

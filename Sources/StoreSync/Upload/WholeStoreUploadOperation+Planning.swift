@@ -18,6 +18,7 @@ extension WholeStoreUploadOperation {
         if let (name, manifest) = try await unchanged(record, content.contentRoot, target.published, context) {
             return .nothing(name, in: manifest, record)
         }
+        content.appliedSets = try await appliedSets(for: content, context)
         let delta = target.delta(to: content)
         content.delta = try await delta.mapAsync { [content] in try await $0.write(from: content, context) }
         let isResumable =
@@ -71,7 +72,7 @@ extension WholeStoreUploadOperation {
         // What this device remembers is settled by what the store is, not by a mixture of two states.
         if own?.pending != nil { try await taken.check(root, on: context.blockingExecutor) }
         let settled = try await context.blocking { [state] in
-            try own.map { try state.settlePull(of: $0, contentRoot: root) }
+            try own.map { try state.settlePull(of: $0, contentRoot: root, file: store.file) }
         }
         var record = settled ?? copied?.settled(for: root.description)
         record?.path = store.path

@@ -134,7 +134,7 @@ public actor WholeStoreUploadOperation: Operation {
             new.status = content.statusOfState
             var former = try state.store(at: record.path, document: key)
             former?.status = new.status
-            if former == new { try state.noteStatus(of: new) } else { try state.commitPull(new) }
+            if former == new { try state.noteStatus(of: new) } else { try state.noteUnchanged(new) }
         }
     }
 
@@ -200,7 +200,6 @@ public actor WholeStoreUploadOperation: Operation {
         let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
-        let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
             // A baseline isn't what the store holds.
@@ -208,6 +207,20 @@ public actor WholeStoreUploadOperation: Operation {
             let taken =
                 try baseline.map { .copied(try StoreSnapshot(at: $0.store, store.pages)) }
                 ?? TakenStore.take(store, holding: holding, copyingTo: copy)
+            return UploadContent(store: store, status: status, taken: taken, directory: directory)
+        }
+    }
+
+    /// Copies the applied sets of a store.
+    ///
+    /// An interrupted pull must have been settled: if it has replaced the store, its applied sets belong to the store.
+    func appliedSets(
+        for content: UploadContent,
+        _ context: OperationContext
+    ) async throws -> [WholeStoreFile: StoreSnapshot] {
+        let (store, directory) = (content.store, content.directory)
+        let applied = state.appliedSets(for: store.path, in: key)
+        return try await context.blocking { [baseline = request.baseline] in
             var sets: [WholeStoreFile: StoreSnapshot] = [:]
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
@@ -218,7 +231,7 @@ public actor WholeStoreUploadOperation: Operation {
                     sets[file] = try StoreSnapshot(at: copy, store.pages)
                 }
             }
-            return UploadContent(store: store, status: status, taken: taken, directory: directory, appliedSets: sets)
+            return sets
         }
     }
 

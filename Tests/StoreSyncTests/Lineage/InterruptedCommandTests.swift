@@ -29,7 +29,7 @@ struct InterruptedCommandTests {
         func dying(before change: String) throws -> Device {
             try fixture.device("a", backend: backend) { moment in
                 guard moment == "before \(change)" else { return }
-                throw StoreSyncError(.remoteUnavailable, "The device is dead.")
+                throw RemoteError(.unavailable, "The device is dead.")
             }
         }
 
@@ -105,7 +105,7 @@ struct InterruptedCommandTests {
         // All files are uploaded, but the manifest isn't. The copy of this device continues under the same upload name.
         let dying = try scene.fixture.device("a", backend: scene.backend) { moment in
             guard moment == "after upload" else { return }
-            throw StoreSyncError(.remoteUnavailable, "The device is dead.")
+            throw RemoteError(.unavailable, "The device is dead.")
         }
         #expect(await code { try await dying.push().value } == .remoteUnavailable)
         let key = DocumentKey(

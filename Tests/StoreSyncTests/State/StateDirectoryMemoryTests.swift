@@ -148,7 +148,7 @@ struct StateDirectoryMemoryTests {
         future.contentRoot = "beef"
         future.base = StateFixture.name(9)
         future.contained = [StateFixture.name(9)]
-        try state.beginPull(future)
+        try state.beginPull(future, with: nil)
         let record = try #require(try state.store(at: "/a", document: diary))
         #expect(record.contentRoot == "c0ffee")
         #expect(record.settled(for: "c0ffee") == StateFixture.store("/a"))
