@@ -120,13 +120,13 @@ public actor WholeStoreDownloadOperation: Operation {
             try await replaceStore(plan, local, context)
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
-        let forgotten = try await warningOfFullDisk("replaced") { try await remember(plan, context) }
+        let forgotten = try await warningIfForgotten("replaced") { try await remember(plan, context) }
         let recorded = await document.recordSync(
             of: document.application.client,
             at: state.now(),
             hooks.backend.recentSyncHooks
         )
-        let bytes = try await context.blocking { try store.byteCount }
+        let bytes = (try? await context.blocking { try store.byteCount }) ?? source.totalBytes
         return WholeStoreDownload(
             client: document.application.client,
             from: source.client,

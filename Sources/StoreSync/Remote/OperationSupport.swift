@@ -36,17 +36,17 @@ nonisolated(nonsending) func translatingErrors<Result>(
     }
 }
 
-/// Records what can't be undone any more; if this device's memory can't be written, returns a warning.
+/// Records what can't be undone any more; if this device's memory is full, in use or damaged, returns a warning.
 ///
 /// The intention was recorded before, so the next push or pull compares it with the actual state.
-nonisolated(nonsending) func warningOfFullDisk(
+nonisolated(nonsending) func warningIfForgotten(
     _ place: String,
     _ remember: nonisolated(nonsending) () async throws -> Void
 ) async throws -> [String] {
     do {
         try await remember()
         return []
-    } catch let error as StoreSyncError where error.code == .cannotWrite {
+    } catch let error as StoreSyncError {
         return ["The store is \(place), but this device couldn't record that: \(error.message)"]
     }
 }

@@ -94,9 +94,26 @@ extension StateDirectory {
         try write("push") { try Self.commit(upload, givingUp: missing, $0) }
     }
 
+    /// The last upload that this device has published, if the work after its publication isn't done.
+    func incompletePush(for key: DocumentKey) throws -> UploadName? {
+        let last = try uploads(for: key).last(where: \.isPublished)
+        return last?.isIncomplete == true ? last?.name : nil
+    }
+
+    /// Remembers that the work after the publication of an upload is done.
+    func completePush(of name: UploadName, document key: DocumentKey) throws {
+        try write("push completed") { db in
+            for var upload in try StateSchema.fetchUploads(db, key, client: name.client) where upload.name == name {
+                upload.isIncomplete = nil
+                try StateSchema.save(upload, db)
+            }
+        }
+    }
+
     private static func commit(_ upload: UploadRecord, givingUp missing: [UploadName], _ db: Database) throws {
         var published = upload
         published.isPublished = true
+        published.isIncomplete = true
         published.store = nil
         try StateSchema.save(published, db)
         guard var store = upload.store else { return }

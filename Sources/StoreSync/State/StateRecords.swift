@@ -117,6 +117,10 @@ struct UploadRecord: Hashable, Sendable, Codable {
     /// `nil` once the upload is published, or another push or pull of that store has succeeded.
     var store: StoreRecord?
     var isPublished = false
+    /// Whether the work after the publication isn't done: fixed names may be outdated, and former uploads still there.
+    ///
+    /// `nil` if it's done.
+    var isIncomplete: Bool?
     /// Digest of the published store, in hexadecimal; `nil` until all files of the upload are on the remote.
     ///
     /// A copy of this device may publish other content under the same name.

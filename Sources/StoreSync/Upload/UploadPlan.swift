@@ -14,6 +14,8 @@ struct UploadTarget: Sendable {
     let missing: [UploadName]
     /// The newest uploads that this device has opened or published.
     let opened: Set<UploadName>
+    /// The last upload of this device, if its push was interrupted after the publication.
+    let incomplete: UploadName?
 
     /// The delta to this device's last push; `nil` if a whole copy is better.
     func delta(to content: UploadContent) -> DeltaPlan? {
@@ -26,7 +28,9 @@ struct UploadTarget: Sendable {
 /// What a push does with one state of a store.
 enum UploadDecision: Sendable {
     /// Nothing is sent: the state equals an upload, which a manifest on the remote holds.
-    case nothing(UploadName, in: StoreManifest, StoreRecord)
+    ///
+    /// With the digests of its blocks, if the application is encrypted.
+    case nothing(UploadName, in: StoreManifest, StoreRecord, BlockDigests?)
     /// The plan is carried out.
     case send(UploadPlan)
 }

@@ -16,7 +16,7 @@ extension WholeStoreUploadOperation {
         var record: StoreRecord
         (record, content.digests) = try await self.record(of: content, target, context)
         if let (name, manifest) = try await unchanged(record, content.contentRoot, target.published, context) {
-            return .nothing(name, in: manifest, record)
+            return .nothing(name, in: manifest, record, content.digests?.blocks)
         }
         content.appliedSets = try await appliedSets(for: content, context)
         let delta = target.delta(to: content)
@@ -131,6 +131,8 @@ extension WholeStoreUploadOperation {
         let own = try await context.blocking { [state, key] in try state.store(at: store.path, document: key) }
         guard let own, let status = own.status, own.pending == nil, !own.mustReplace,
             own.integrityKey == document.integrityKey,
+            // To complete an interrupted push, the store is read.
+            target.incomplete == nil || target.incomplete != own.base,
             try await context.blocking({ store.isUnchanged(since: status) })
         else { return nil }
         return try await unchanged(own, own.contentRoot.flatMap(ContentRoot.init(hex:)), target.published, context)

@@ -22,7 +22,8 @@ extension WholeStoreUploadOperation {
             published: published,
             base: base,
             missing: try await refuseRollback(published, context),
-            opened: memory.newest
+            opened: memory.newest,
+            incomplete: try await context.blocking { [state, key] in try state.incompletePush(for: key) }
         )
     }
 

@@ -15,6 +15,34 @@ extension WholeStoreUploadOperation {
         }
     }
 
+    /// Does the work after the commit of a push that was interrupted before it did all of it.
+    ///
+    /// Returns failures as warnings.
+    func completePush(
+        of name: UploadName,
+        _ blocks: BlockDigests?,
+        _ target: UploadTarget,
+        _ context: OperationContext
+    ) async -> [String] {
+        guard target.incomplete == name else { return [] }
+        var others = target.published
+        others.manifests.removeAll { $0.name == name }
+        others.published.removeAll { $0 == name }
+        guard let manifest = target.published.manifests.first(where: { $0.name == name }) else {
+            // Another upload has superseded it.
+            await noteComplete(name, context)
+            return []
+        }
+        await remember(manifest, blocks, context)
+        let (outdated, notes) = await uploadsOfRemovedClients(including: manifest.includes, others)
+        return await notes + tidyUp(manifest, outdated, others, context)
+    }
+
+    /// Remembers that nothing is left to do after an upload; if that fails, the next push repeats it.
+    private func noteComplete(_ name: UploadName, _ context: OperationContext) async {
+        try? await context.blocking { [state, key] in try state.completePush(of: name, document: key) }
+    }
+
     /// Refreshes the fixed names, and removes this client's older uploads and those of removed clients.
     ///
     /// Returns failures as warnings.
@@ -42,6 +70,7 @@ extension WholeStoreUploadOperation {
         } catch {
             warnings.append("Some former uploads are still on the remote: \(error).")
         }
+        if warnings.isEmpty { await noteComplete(manifest.name, context) }
         return warnings
     }
 

@@ -19,6 +19,8 @@ public actor WholeStoreUploadOperation: Operation {
     private(set) var capabilities: RemoteCapabilities = []
     /// The uploads that this push must not rely on.
     private(set) var broken: Set<UploadName> = []
+    /// The uploads that an attempt of this push may have published, with the warnings about what they replace.
+    private var begun: [UploadName: [String]] = [:]
 
     /// Creates an operation.
     ///
@@ -70,7 +72,7 @@ public actor WholeStoreUploadOperation: Operation {
             let target = try await target(for: store, context)
             try await refusal
             if let (name, manifest) = try await unchanged(store, target, context) {
-                return await unchanged(name, in: manifest, byteCount: try store.byteCount, target)
+                return await unchanged(name, in: manifest, byteCount: try store.byteCount, nil, target, context)
             }
             do {
                 return try await upload(store, holding: true, to: target, context)
@@ -94,9 +96,10 @@ public actor WholeStoreUploadOperation: Operation {
         do {
             return try await content.taken.limitingHold(by: context.clock, on: context.blockingExecutor) {
                 switch try await decide(on: content, to: target, context) {
-                case .nothing(let name, let manifest, let record):
+                case .nothing(let name, let manifest, let record, let blocks):
                     try await recordUnchanged(record, of: content, context)
-                    return await unchanged(name, in: manifest, byteCount: content.taken.byteCount, target)
+                    let byteCount = content.taken.byteCount
+                    return await unchanged(name, in: manifest, byteCount: byteCount, blocks, target, context)
                 case .send(let plan):
                     return try await carryOut(plan, to: target, context)
                 }
@@ -112,9 +115,12 @@ public actor WholeStoreUploadOperation: Operation {
         _ name: UploadName,
         in manifest: StoreManifest,
         byteCount: Int64,
-        _ target: UploadTarget
+        _ blocks: BlockDigests?,
+        _ target: UploadTarget,
+        _ context: OperationContext
     ) async -> WholeStoreUpload {
         var result = result(name, in: manifest, byteCount: byteCount, target)
+        result.warnings += await (begun[name] ?? []) + completePush(of: name, blocks, target, context)
         result.warnings += await document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
         return result
     }
@@ -162,16 +168,21 @@ public actor WholeStoreUploadOperation: Operation {
         upload.store?.status = try await context.blocking { plan.content.statusOfState }
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
+        let replacing = givenUp(plan, target)
+        begun[manifest.name] = replacing
         let (outdated, notes) = await removable
         async let late = isSmall ? [] : document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
-        try await publish(manifest)
-        // Published: from here on, neither an error nor a cancellation makes the upload fail.
-        let forgotten = try await warningOfFullDisk("published") {
-            try await context.blocking { [state, upload] in try state.commitPush(upload, givingUp: target.missing) }
+        try Task.checkCancellation()
+        // Once it's published, neither a cancellation nor an error makes the upload fail.
+        let forgotten = try await context.shielded { [self, manifest, upload] in
+            try await publish(manifest)
+            return try await warningIfForgotten("published") {
+                try await context.blocking { [state] in try state.commitPush(upload, givingUp: target.missing) }
+            }
         }
         await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
         var result = result(manifest.name, in: manifest, byteCount: plan.content.taken.byteCount, target)
-        result.warnings += forgotten + target.published.overlooked + givenUp(plan, target)
+        result.warnings += forgotten + target.published.overlooked + replacing
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
         result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
@@ -305,8 +316,8 @@ public actor WholeStoreUploadOperation: Operation {
         byteCount: Int64,
         _ target: UploadTarget
     ) -> WholeStoreUpload {
-        let isUnchanged = target.published.manifests.contains { $0.name == manifest.name }
-        let manifests = target.published.manifests + (isUnchanged ? [] : [manifest])
+        let isPublished = target.published.manifests.contains { $0.name == manifest.name }
+        let manifests = target.published.manifests + (isPublished ? [] : [manifest])
         let heads = Lineage.heads(of: manifests).map(\.name)
         // If another upload includes this one, that upload continues it, so nothing has diverged.
         let diverged = heads.contains(name) ? heads.filter { $0 != name } : []
@@ -322,7 +333,7 @@ public actor WholeStoreUploadOperation: Operation {
             bytes: byteCount,
             storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
             isEncrypted: seal.isEncrypted,
-            isUnchanged: isUnchanged,
+            isUnchanged: isPublished && begun[name] == nil,
             divergedFrom: Set(diverged.map(\.client)).sorted(),
             warnings: document.allWarnings + identityWarnings(target.client) + divergence
         )

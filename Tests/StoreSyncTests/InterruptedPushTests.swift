@@ -1,0 +1,145 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// A storage that cancels an operation when it has written the operation's manifest.
+private actor CancellingBackend: InterceptingBackend {
+    let base: any RemoteBackend
+    private let cancel = Locked<(@Sendable () -> Void)?>(nil)
+
+    init(_ base: any RemoteBackend) { self.base = base }
+
+    /// Calls `cancel` when the next manifest is written.
+    nonisolated func onManifest(_ cancel: @escaping @Sendable () -> Void) { self.cancel.withLock { $0 = cancel } }
+
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        let item = try await base.write(content, to: path, when: condition)
+        guard path.lastComponent.hasPrefix("manifest-"), let cancel = cancel.withLock({ $0.take() }) else {
+            return item
+        }
+        cancel()
+        // The cancellation arrives soon, unless the request is shielded.
+        for _ in 0..<10_000 where !Task.isCancelled { await Task.yield() }
+        try Task.checkCancellation()
+        return item
+    }
+}
+
+@Suite("A push that is interrupted after its publication", .timeLimit(.minutes(60)))
+struct InterruptedPushTests {
+    private static let death = RemoteError(.unavailable, "The device is dead.")
+
+    /// Pushes twice, and edits the store.
+    private static func prepare(_ device: Device) async throws {
+        for note in ["one", "two"] {
+            try device.write(note)
+            _ = try await device.push().value
+        }
+        try device.write("three")
+    }
+
+    /// Expects that the fixed names are the upload of the third generation, and that the first generation is gone.
+    private static func expectComplete(_ fixture: Fixture, sourceLocation: SourceLocation = #_sourceLocation)
+        async throws
+    {
+        let hierarchy = fixture.hierarchy.document(fixture.document)
+        let published = try await PublishedStores.list(DefaultHooks(backend: fixture.remote), hierarchy)
+        #expect(published.published.map(\.generation).sorted() == [2, 3], sourceLocation: sourceLocation)
+        #expect(published.folders.map(\.generation).sorted() == [2, 3], sourceLocation: sourceLocation)
+        let upload = try #require(published.published.max(), sourceLocation: sourceLocation)
+        for file in WholeStoreFile.allCases {
+            let fixed = try await fixture.remote.bytes(at: file.path(in: hierarchy.wholeStores(upload.client)))
+            let uploaded = try await fixture.remote.bytes(at: file.path(in: hierarchy.upload(upload)))
+            #expect(fixed != nil && fixed == uploaded, "\(file)", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("is completed by the next push: fixed names are refreshed, and old generations are removed")
+    func nextPush() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try await Self.prepare(a)
+        let isDead = Locked(false)
+        let dying = try fixture.device("a") { step in
+            if step == "after push" { isDead.withLock { $0 = true } }
+            if isDead.withLock({ $0 }) { throw Self.death }
+        }
+        #expect(await code { try await dying.push().value } == .remoteUnavailable)
+        #expect(try await a.push().value.isUnchanged)
+        try await Self.expectComplete(fixture)
+        #expect(try await a.push().value.isUnchanged)
+    }
+
+    @Test("says in its next attempt that it has published, and completes the work")
+    func nextAttempt() async throws {
+        let fixture = try Fixture()
+        try await Self.prepare(fixture.device("a"))
+        let hasFailed = Locked(false)
+        let a = try fixture.device("a") { step in
+            guard step == "before push" else { return }
+            let isFirst = hasFailed.withLock { hasFailed in
+                defer { hasFailed = true }
+                return !hasFailed
+            }
+            if isFirst { throw Self.death }
+        }
+        let document = try await a.registerDocument().value
+        var options = OperationOptions()
+        options.retry = RetryPolicy(maximumAttempts: 2, initialDelay: .zero) { _ in true }
+        let push = WholeStoreUploadOperation(
+            WholeStoreUploadRequest(url: a.store),
+            document: document,
+            backend: a.backend,
+            state: a.state
+        )
+        let upload = try await a.supervisor.add(push, options: options).value
+        #expect(hasFailed.withLock { $0 })
+        #expect(!upload.isUnchanged && upload.generation == 3)
+        try await Self.expectComplete(fixture)
+    }
+
+    @Test("succeeds if it's cancelled during the publication")
+    func cancelled() async throws {
+        let fixture = try Fixture()
+        let backend = CancellingBackend(LocalFolderBackend(root: fixture.share))
+        let a = try fixture.device("a", backend: backend)
+        try a.write("one")
+        backend.onManifest { a.supervisor.cancelAll() }
+        #expect(try await !a.push().value.isUnchanged)
+        let b = try fixture.device("b")
+        _ = try await b.pull().value
+        #expect(try b.notes() == ["one"])
+        #expect(try await a.push().value.isUnchanged)
+    }
+
+    @Test(
+        "succeeds with a warning if this device's memory can't record it",
+        arguments: [StoreSyncError.Code.busy, .corrupt, .cannotWrite]
+    )
+    func notRecorded(code: StoreSyncError.Code) async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        let pushing = try fixture.device("a") { step in
+            if step == "before push" { throw StoreSyncError(code, "The memory fails.") }
+        }
+        let upload = try await pushing.push().value
+        #expect(!upload.isUnchanged && upload.warnings.contains { $0.contains("The memory fails.") })
+        #expect(try await a.push().value.isUnchanged)
+        let pulling = try fixture.device("b") { step in
+            if step == "before pull" { throw StoreSyncError(code, "The memory fails.") }
+        }
+        let download = try await pulling.pull().value
+        #expect(!download.isUnchanged && download.warnings.contains { $0.contains("The memory fails.") })
+        #expect(try b.notes() == ["one"])
+        #expect(try await b.pull().value.isUnchanged)
+    }
+}
