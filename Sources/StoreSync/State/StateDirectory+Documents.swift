@@ -117,14 +117,17 @@ extension StateDirectory {
         published.store = nil
         try StateSchema.save(published, db)
         guard var store = upload.store else { return }
-        // Since the upload was recorded, the store may have been marked for replacement.
-        let current = try StateSchema.fetchStores(db, store.document).first { $0.path == store.path }
-        store.mustReplace = current?.mustReplace ?? false
+        store.mustReplace = try mustReplace(store, db)
         try settle(store, db)
         var memory = try StateSchema.fetchMemory(db, upload.document, store.integrityKey)
         memory.open(upload.name, includes: store.contained)
         if !missing.isEmpty { memory.accept(upload.name, givingUp: missing) }
         try StateSchema.save(memory, db, upload.document, store.integrityKey)
+    }
+
+    /// Whether a store has to be replaced: it may have been marked since its record was read.
+    private static func mustReplace(_ store: StoreRecord, _ db: Database) throws -> Bool {
+        try StateSchema.fetchStore(db, at: store.path, store.document)?.mustReplace ?? false
     }
 
     /// Saves a store's record; pending uploads of the store no longer change it.
@@ -197,9 +200,12 @@ extension StateDirectory {
 
     /// Remembers that a store needn't be replaced any more, because it was merged with what the document has.
     func keepStore(at path: String, document key: DocumentKey) throws {
-        guard var store = try self.store(at: path, document: key), store.mustReplace else { return }
-        store.mustReplace = false
-        try write("merged store") { [store] in try StateSchema.save(store, $0) }
+        guard try store(at: path, document: key)?.mustReplace == true else { return }
+        try write("merged store") { db in
+            guard var store = try StateSchema.fetchStore(db, at: path, key) else { return }
+            store.mustReplace = false
+            try StateSchema.save(store, db)
+        }
     }
 
     /// Remembers that a store was moved to the path in `store`.
@@ -240,7 +246,7 @@ extension StateDirectory {
         guard let root = future.contentRoot else { return }
         try write("pull begun") { db in
             var store =
-                try StateSchema.fetchStores(db, future.document).first { $0.path == future.path }
+                try StateSchema.fetchStore(db, at: future.path, future.document)
                 ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
             // From now on another file may be at the path, and the file system may reuse the former file's number.
             store.file = nil
@@ -286,12 +292,22 @@ extension StateDirectory {
     /// Remembers the status of a local store's files, and nothing else of its record.
     func noteStatus(of store: StoreRecord) throws {
         guard try self.store(at: store.path, document: store.document) != store else { return }
-        try write("store status") { try StateSchema.save(store, $0) }
+        try write("store status") { db in
+            guard var current = try StateSchema.fetchStore(db, at: store.path, store.document),
+                current.contentRoot == store.contentRoot
+            else { return }
+            current.status = store.status
+            try StateSchema.save(current, db)
+        }
     }
 
     /// Remembers that a local store equals an upload, as its content shows.
     func noteUnchanged(_ store: StoreRecord) throws {
-        try write("pull") { try Self.commitPull(store, isIncluded: false, givingUp: [], $0) }
+        try write("pull") { db in
+            var store = store
+            store.mustReplace = try Self.mustReplace(store, db)
+            try Self.commitPull(store, isIncluded: false, givingUp: [], db)
+        }
     }
 
     /// Remembers that a local store was replaced, and which upload was opened; puts the applied sets that came with the

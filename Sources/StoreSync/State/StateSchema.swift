@@ -115,6 +115,10 @@ enum StateSchema {
         ).map { try decode($0) }
     }
 
+    static func fetchStore(_ db: Database, at path: String, _ key: DocumentKey) throws -> StoreRecord? {
+        try fetchStores(db, key).first { $0.path == path }
+    }
+
     /// The stores of all documents of an application.
     static func fetchStores(_ db: Database, _ key: ApplicationKey) throws -> [StoreRecord] {
         try String.fetchAll(

@@ -119,6 +119,8 @@ public actor WholeStoreUploadOperation: Operation {
         _ target: UploadTarget,
         _ context: OperationContext
     ) async -> WholeStoreUpload {
+        // A former attempt has published it, with another instance of this operation perhaps.
+        if context.attempt > 1, target.incomplete == name, begun[name] == nil { begun[name] = [] }
         var result = result(name, in: manifest, byteCount: byteCount, target)
         result.warnings += await (begun[name] ?? []) + completePush(of: name, blocks, target, context)
         result.warnings += await document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)

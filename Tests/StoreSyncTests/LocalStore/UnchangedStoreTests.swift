@@ -162,6 +162,20 @@ struct UnchangedStoreTests {
         #expect(upload?.store == record)
     }
 
+    @Test("stays marked for replacement if a registration marks it while a push reads it")
+    func marked() async throws {
+        try device.write("one")
+        // This device doesn't trust the status of the files, so the next push reads the store.
+        _ = try await fixture.device("a", clockError: -3600).push().value
+        let document = try #require(try recorded).document
+        let marking = try fixture.device("a", clockError: Self.pause) { [device] step in
+            if step == "before store status" { try device.state.markStoresForReplacement(document: document) }
+        }
+        _ = try await marking.push().value
+        #expect(try recorded?.mustReplace == true)
+        #expect(await code { try await device.push().value } == .documentReplaced)
+    }
+
     @Test("is refused if its document was replaced, although its files are the same")
     func replaced() async throws {
         try device.write("one")

@@ -141,6 +141,19 @@ struct StateDirectoryMemoryTests {
         #expect(try state.store(at: "/a", document: diary)?.mustReplace == false)
     }
 
+    @Test("a store that is marked while a push compares it with an upload stays marked until it's merged or pulled")
+    func markedDuringAPush() throws {
+        try state.commitPull(StateFixture.store("/a"))
+        var compared = try #require(try state.store(at: "/a", document: diary))
+        compared.contentRoot = "beef"
+        try state.markStoresForReplacement(document: diary)
+        try state.noteUnchanged(compared)
+        let marked = try #require(try state.store(at: "/a", document: diary))
+        #expect(marked.mustReplace && marked.contentRoot == "beef")
+        try state.keepStore(at: "/a", document: diary)
+        #expect(try state.store(at: "/a", document: diary) == compared)
+    }
+
     @Test("a pull that was cut off after it had replaced the store is recognized by the store's content")
     func pendingPull() throws {
         try state.commitPull(StateFixture.store("/a"))
