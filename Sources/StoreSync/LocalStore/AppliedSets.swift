@@ -116,30 +116,44 @@ struct AppliedSetsDirectory: Sendable {
         for file in WholeStoreFile.allCases { try? FileManager.default.removeItem(at: arrival(file)) }
     }
 
-    /// Moves the files of a store that was moved.
-    func move(to other: AppliedSetsDirectory) throws {
-        try? FileManager.default.removeItem(at: other.url)
-        guard access(url.path, F_OK) == 0 else { return }
-        try LocalFile.rename(url.path, to: other.url.path)
-    }
+    private var exists: Bool { access(url.path, F_OK) == 0 }
 
     /// Moves the files if there are any.
     func moveIfPresent(to other: AppliedSetsDirectory) throws {
-        if access(url.path, F_OK) == 0 { try move(to: other) }
+        guard exists else { return }
+        other.remove()
+        try LocalFile.rename(url.path, to: other.url.path)
     }
 
-    /// Exchanges the files of two stores that were exchanged.
-    func exchange(with other: AppliedSetsDirectory) throws {
-        let aside = AppliedSetsDirectory(url: url.appendingPathExtension("aside"))
-        try move(to: aside)
-        try other.move(to: self)
-        try aside.move(to: other)
+    /// The files of a store that was moved to this directory's store path, until its record says so.
+    private var moved: AppliedSetsDirectory { AppliedSetsDirectory(url: url.appendingPathExtension("moved")) }
+
+    /// Begins to move the files of a store that was moved to the path of `other`, before its record gets that path.
+    ///
+    /// If this device died since and the move is repeated, nothing is lost. No file of `other` changes.
+    func beginMove(to other: AppliedSetsDirectory) throws {
+        let moved = other.moved
+        if exists { return try moveIfPresent(to: moved) }
+        do {
+            // A store without applied sets has none at its new path either.
+            try FileManager.default.createDirectory(
+                at: moved.url,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+        } catch {
+            throw StoreSyncError(writing: moved.url, error)
+        }
     }
+
+    /// Completes the move of the files of the store at this directory's path, once its record has that path.
+    func completeMove() throws { try moved.moveIfPresent(to: self) }
 
     /// Puts the staged files into use, once their store is in place.
     func commit() throws {
-        for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {
-            try LocalFile.rename(arrival(file).path, to: location(file).path)
-        }
+        let arrived = WholeStoreFile.allCases.filter { access(arrival($0).path, F_OK) == 0 }
+        // The files of a former store at this path are outdated.
+        if !arrived.isEmpty { moved.remove() }
+        for file in arrived { try LocalFile.rename(arrival(file).path, to: location(file).path) }
     }
 }

@@ -10,21 +10,29 @@ extension StateDirectory {
     @discardableResult
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {
         let records = try stores(of: key)
-        guard let file = store.file else { return records.first { $0.path == store.path } }
+        let ofPath = records.first { $0.path == store.path }
+        guard let file = store.file else { return try ofPath.map { try completingMove(of: $0) } }
         let ofFile = records.first {
             $0.file == file && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, records))
         }
-        let ofPath = records.first { $0.path == store.path }
         // Any other file would inherit uploads of which it has nothing.
         let only = records.count == 1 ? records.first { isGone($0.path) && hasSameName($0, store) } : nil
         guard var record = ofFile ?? ofPath ?? only else { return nil }
-        guard record.path != store.path else { return record }
+        guard record.path != store.path else { return try completingMove(of: record) }
         let former = record.path
         (record.path, record.file) = (store.path, file)
         let (sets, setsThere) = (appliedSets(for: former, in: key), appliedSets(for: store.path, in: key))
         let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former) ? $0 : nil }
-        if other != nil { try sets.exchange(with: setsThere) } else { try sets.move(to: setsThere) }
+        try sets.beginMove(to: setsThere)
+        if other != nil { try setsThere.beginMove(to: sets) }
         try moveStore(from: former, to: record, exchangingWith: other)
+        if other != nil { try sets.completeMove() }
+        return try completingMove(of: record)
+    }
+
+    /// Moves the applied sets of a store to its path in `record`, unless they are there.
+    private func completingMove(of record: StoreRecord) throws -> StoreRecord {
+        try appliedSets(for: record.path, in: record.document).completeMove()
         return record
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import Testing
@@ -22,6 +23,39 @@ struct MovedStoreTests {
         }
 
         func url(_ name: String) -> URL { fixture.folder.appending(path: name) }
+
+        /// Returns device `b`, which dies at a moment of a change of its memory.
+        func dying(_ moment: String) throws -> Device {
+            try fixture.device("b", backend: b.backend) { step in
+                if step == moment { throw RemoteError(.unavailable, "The device is dead.") }
+            }
+        }
+
+        private func sets(of store: URL) throws -> AppliedSetsDirectory {
+            try b.state.appliedSets(for: LocalStore(store).path, in: MovedStoreTests.key(self))
+        }
+
+        /// Notes in the applied sets of a store of `b` that a change set is applied.
+        func noteApplied(_ identifier: String, in store: URL) throws {
+            let file = url(UUID().uuidString)
+            try AppliedSets.create(at: file)
+            let queue = try DatabaseQueue(path: file.path)
+            try queue.write { db in
+                try db.execute(sql: "INSERT INTO appliedSet VALUES (?, 'today')", arguments: [identifier])
+            }
+            try queue.close()
+            try sets(of: store).stage(.appliedSyncChangeSets, from: file)
+            try sets(of: store).commit()
+        }
+
+        /// Returns what the applied sets of a store of `b` say.
+        func applied(in store: URL) throws -> [String] {
+            let copy = url(UUID().uuidString)
+            try sets(of: store).copyOrCreate(.appliedSyncChangeSets, at: copy)
+            let queue = try DatabaseQueue(path: copy.path)
+            defer { try? queue.close() }
+            return try queue.read { try String.fetchAll($0, sql: "SELECT identifier FROM appliedSet") }
+        }
 
         /// Pushes a store of `a`, and expects that it continues from the former upload.
         func expectGoesOn(_ store: URL, sourceLocation: SourceLocation = #_sourceLocation) async throws {
@@ -159,6 +193,65 @@ struct MovedStoreTests {
         #expect(try await scene.a.push(other).value.divergedFrom.isEmpty)
         #expect(try await scene.a.push().value.divergedFrom.count == 1, "it descends from the first generation")
         #expect(try await scene.a.push(other).value.isUnchanged)
+    }
+
+    @Test(
+        "a moved store keeps its applied sets if the device dies while it records the move",
+        arguments: ["before moved store", "after moved store"]
+    )
+    func appliedSets(moment: String) async throws {
+        let scene = try await Scene()
+        try scene.noteApplied("first", in: scene.b.store)
+        let new = scene.url("moved.sqlite")
+        try Self.move(scene.b.store, to: new)
+        let dying = try scene.dying(moment)
+        #expect(await code { try await dying.push(new).value } == .remoteUnavailable)
+        #expect(try await scene.b.push(new).value.isUnchanged)
+        #expect(try scene.applied(in: new) == ["first"])
+    }
+
+    @Test(
+        "a store that is moved to the path of a former store doesn't get the applied sets of that store",
+        arguments: [nil, "before moved store", "after moved store"]
+    )
+    func appliedSetsOfFormerStore(moment: String?) async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        _ = try await scene.b.pull(other).value
+        try scene.noteApplied("other", in: other)
+        try scene.noteApplied("first", in: scene.b.store)
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: other.path + suffix) }
+        try Self.move(scene.b.store, to: other)
+        if let moment {
+            let dying = try scene.dying(moment)
+            #expect(await code { try await dying.push(other).value } == .remoteUnavailable)
+        }
+        #expect(try await scene.b.push(other).value.isUnchanged)
+        #expect(try scene.applied(in: other) == ["first"])
+    }
+
+    @Test(
+        "two exchanged stores keep their applied sets if the device dies while it records the exchange",
+        arguments: [nil, "before moved store", "after moved store"]
+    )
+    func exchangedAppliedSets(moment: String?) async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        _ = try await scene.b.pull(other).value
+        try scene.noteApplied("first", in: scene.b.store)
+        try scene.noteApplied("other", in: other)
+        let between = scene.url("between.sqlite")
+        try Self.move(scene.b.store, to: between)
+        try Self.move(other, to: scene.b.store)
+        try Self.move(between, to: other)
+        if let moment {
+            let dying = try scene.dying(moment)
+            #expect(await code { try await dying.push(other).value } == .remoteUnavailable)
+        }
+        #expect(try await scene.b.push(other).value.isUnchanged)
+        #expect(try await scene.b.push().value.isUnchanged)
+        #expect(try scene.applied(in: other) == ["first"])
+        #expect(try scene.applied(in: scene.b.store) == ["other"])
     }
 
     @Test("a file that is created at the path of another isn't the same file, although it may get its inode number")
