@@ -82,10 +82,21 @@ extension SchedulerBoard {
         tally.completed += record.progressUnitCount
         let doomed = scheduler.end(record.position, succeeded: outcome == .finished)
         records[Int(record.position)] = nil
+        // Before the observers are told of the end, since an end handler may add the operation again.
+        let former = takeOperation(of: record)
         depart(record, doomed, error)
-        if let former = record.operation.take() { emit(.release(former)) }
+        if let former { emit(.release(former)) }
         grantAll(to: worker)
         if let worker, worker.next == nil { workers.remove(worker) }
+    }
+
+    /// Takes the operation of a record that has ended without a run, so that it may be added again.
+    ///
+    /// The caller releases it outside the lock.
+    func takeOperation(of record: OperationRecord) -> AnyObject? {
+        guard let operation = record.operation.take() else { return nil }
+        LiveOperations.remove(operation)
+        return operation
     }
 
     /// Abandons an operation that doesn't end: its handle ends, and its keys stay held until it really ends.

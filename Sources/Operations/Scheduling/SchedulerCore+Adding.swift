@@ -112,10 +112,11 @@ extension SchedulerBoard {
         record.id = .next()
         record.failure = error
         record.updateLifecycle { $0.end(OperationLifecycle.Outcome(error)) }
+        let former = takeOperation(of: record)
         if let extras = record.takeExtras() {
             drop(extras)
         }
-        if let former = record.operation.take() { emit(.release(former)) }
+        if let former { emit(.release(former)) }
     }
 
     /// Adds an operation.

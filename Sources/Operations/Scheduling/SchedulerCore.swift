@@ -46,7 +46,7 @@ final class SchedulerCore: Sendable {
         switch effect {
         case .start(let worker, let record): record.core.start(worker, with: record)
         case .decide(let core, let decision): core.decide(decision, &pending)
-        case .release(let object): LiveOperations.remove(object)
+        case .release(let object): extendLifetime(object)
         case .call(let body): body()
         }
     }

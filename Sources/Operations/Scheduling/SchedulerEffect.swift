@@ -8,7 +8,7 @@ enum SchedulerEffect: @unchecked Sendable {
     case start(Worker, OperationRecord)
     /// Decides a further event, which may belong to another supervisor, under that supervisor's lock.
     case decide(SchedulerCore, @Sendable (inout SchedulerBoard) -> Void)
-    /// Releases an operation, whose `deinit` is code of its author, and forgets that it was added.
+    /// Releases an operation, whose `deinit` is code of its author.
     case release(AnyObject)
     /// Resumes a continuation, tells listeners, or calls other code from outside; it captures what it needs.
     case call(@Sendable () -> Void)

@@ -209,6 +209,23 @@ struct OperationSupervisorTests {
         }
     }
 
+    @Test("an operation that was cancelled before its start can be added again, by its end handler at the earliest")
+    func addedAgain() async throws {
+        let supervisor = OperationSupervisor()
+        supervisor.isSuspended = true
+        let operation = Probe { _ in 7 }
+        let again = Locked<OperationHandle<Int>?>(nil)
+        let first = supervisor.add(operation)
+        first.whenEnded { _ in
+            let second = supervisor.add(operation)
+            again.withLock { $0 = second }
+        }
+        first.cancel()
+        supervisor.isSuspended = false
+        #expect(first.state == .cancelled)
+        #expect(try await again.withLock { $0 }?.value == 7)
+    }
+
     @Test("cancelAll ends all operations, and drain waits for that")
     func cancelAll() async throws {
         let supervisor = OperationSupervisor(width: 2)
