@@ -94,9 +94,10 @@ final class SchedulerCore: Sendable {
     }
 
     /// Cancels all operations, newest first.
-    ///
-    /// In another order, an operation that only waits for another one's end would start when that one is cancelled.
     func cancelAll() {
+        // An operation that only waits for the end of another one must not start when that one is cancelled.
+        withBoard { $0.scheduler.freshHolds += 1 }
+        defer { configure { $0.scheduler.freshHolds -= 1 } }
         let records = records
         // In batches, so that other threads can take the lock in between.
         for end in stride(from: records.count, to: 0, by: -256) {

@@ -8,7 +8,7 @@ extension SchedulerState {
 
     static let ageingInterval = 32
 
-    private var allowsFresh: Bool { runningCount < width && !isSuspended }
+    private var allowsFresh: Bool { runningCount < width && !isSuspended && freshHolds == 0 }
 
     /// Grants the next operation a slot, if a slot is free and an operation may have it.
     ///

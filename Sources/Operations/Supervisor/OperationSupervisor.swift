@@ -247,7 +247,6 @@ public actor OperationSupervisor {
 
     /// Cancels every operation that hasn't ended; operations that are added later aren't affected.
     public nonisolated func cancelAll() {
-        // Newest first: an operation that only waits for another one's end would start when that one is cancelled.
         core.cancelAll()
     }
 }

@@ -171,6 +171,26 @@ struct DependenciesLaterTests {
         there.cancelAll()
     }
 
+    @Test("cancelAll starts no operation that waits for the end of a newer one")
+    func cancelledTogether() async throws {
+        let foreign = write("foreign", there)
+        let (older, newer) = (write("older"), write("newer"))
+        try newer.addDependency(foreign)
+        try older.addDependency(newer.ending)
+        here.isSuspended = false
+        let events = older.events
+        here.cancelAll()
+        try await here.drain()
+        for await event in events {
+            if case .started = event { Issue.record("it was started") }
+        }
+        #expect(older.state == .cancelled && newer.state == .cancelled)
+        // The supervisor starts what is added later.
+        try await write("later").value
+        there.cancelAll()
+        #expect(journal.all == ["later"])
+    }
+
     @Test("an operation can't depend on one whose main awaits it")
     func awaited() async throws {
         here.width = 2
