@@ -117,12 +117,12 @@ extension SchedulerBoard {
 
     /// Whether an operation would never start once the last reference to the supervisor is released.
     ///
-    /// Children start also in a suspended supervisor, since their parents wait for them.
+    /// Children start also in a suspended supervisor and at width 0, since their parents wait for them.
     func holdsBack(_ record: OperationRecord) -> Bool {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return false }
         let traits = scheduler.entries[Int(record.position)].traits
         // The handles of a coalesced operation end with it, which may be running.
-        guard !traits.contains(.isJoined), !traits.contains(.isChild) || scheduler.width == 0 else { return false }
+        guard traits.isDisjoint(with: [.isJoined, .isChild]) else { return false }
         return scheduler.isSuspended || scheduler.width == 0 || !traits.contains(.mayContinueInBackground)
     }
 

@@ -209,23 +209,6 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("an operation that was cancelled before its start can be added again, by its end handler at the earliest")
-    func addedAgain() async throws {
-        let supervisor = OperationSupervisor()
-        supervisor.isSuspended = true
-        let operation = Probe { _ in 7 }
-        let again = Locked<OperationHandle<Int>?>(nil)
-        let first = supervisor.add(operation)
-        first.whenEnded { _ in
-            let second = supervisor.add(operation)
-            again.withLock { $0 = second }
-        }
-        first.cancel()
-        supervisor.isSuspended = false
-        #expect(first.state == .cancelled)
-        #expect(try await again.withLock { $0 }?.value == 7)
-    }
-
     @Test("cancelAll ends all operations, and drain waits for that")
     func cancelAll() async throws {
         let supervisor = OperationSupervisor(width: 2)
@@ -293,8 +276,14 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("a released supervisor cancels what would never start: not the children of a running operation")
-    func released() async throws {
+    @Test(
+        "a released supervisor cancels what would never start: not the children of a running operation",
+        arguments: ["suspended", "of width 0"]
+    )
+    func released(supervisor kind: String) async throws {
+        let holdBack: @Sendable (OperationSupervisor) -> Void = { supervisor in
+            if kind == "suspended" { supervisor.isSuspended = true } else { supervisor.width = 0 }
+        }
         for seed in 0..<20 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
                 let (gate, children) = (Gate(), Gate())
@@ -313,7 +302,7 @@ struct OperationSupervisorTests {
                     )
                     fresh = supervisor.add(Probe { _ in })
                     try await children.wait()
-                    supervisor.isSuspended = true
+                    holdBack(supervisor)
                 }
                 gate.open()
                 #expect(try await parent.value == 6)
@@ -332,7 +321,7 @@ struct OperationSupervisorTests {
                         options: OperationOptions(coalescingKey: "k")
                     )
                     try await started.wait()
-                    supervisor.isSuspended = true
+                    holdBack(supervisor)
                 }
                 end.open()
                 #expect(try await joined.value == 7)

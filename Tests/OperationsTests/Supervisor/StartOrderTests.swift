@@ -174,6 +174,23 @@ struct StartOrderTests {
         #expect(handles.allSatisfy { $0.state == .finished })
         #expect(supervisor.operations.isEmpty && supervisor.runningCount == 0)
     }
+
+    @Test("an operation that was cancelled before its start can be added again, by its end handler at the earliest")
+    func addedAgain() async throws {
+        let supervisor = OperationSupervisor()
+        supervisor.isSuspended = true
+        let operation = Probe { _ in 7 }
+        let again = Locked<OperationHandle<Int>?>(nil)
+        let first = supervisor.add(operation)
+        first.whenEnded { _ in
+            let second = supervisor.add(operation)
+            again.withLock { $0 = second }
+        }
+        first.cancel()
+        supervisor.isSuspended = false
+        #expect(first.state == .cancelled)
+        #expect(try await again.withLock { $0 }?.value == 7)
+    }
 }
 
 private struct Trace {
