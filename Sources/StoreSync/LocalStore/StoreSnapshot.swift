@@ -113,12 +113,14 @@ struct StoreSnapshot: Sendable {
     ///   - offset: Where the part begins, in bytes.
     ///   - count: How many bytes to read.
     /// - Returns: The bytes; fewer than `count` only at the end.
-    /// - Throws: An error of Foundation.
+    /// - Throws: ``StoreSyncError``.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        let handle = try FileHandle(forReadingFrom: url)
-        defer { try? handle.close() }
-        try handle.seek(toOffset: UInt64(offset))
-        return try handle.readBlock(of: count)
+        try Self.reading(url) {
+            let handle = try FileHandle(forReadingFrom: url)
+            defer { try? handle.close() }
+            try handle.seek(toOffset: UInt64(offset))
+            return try handle.readBlock(of: count)
+        }
     }
 
     private static func reading<Result>(_ url: URL, _ body: () throws -> Result) throws -> Result {

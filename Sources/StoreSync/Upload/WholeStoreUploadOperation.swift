@@ -211,7 +211,11 @@ public actor WholeStoreUploadOperation: Operation {
         _ context: OperationContext
     ) async throws -> UploadContent {
         let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
-        try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
+        do {
+            try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
+        } catch {
+            throw StoreSyncError(writing: directory, error)
+        }
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)

@@ -41,6 +41,16 @@ struct StoreSnapshotTests {
         #expect(try snapshot(store).contentRoot != first.contentRoot)
     }
 
+    @Test("A snapshot that can't be read any more names its file")
+    func unreadable() throws {
+        let store = place("store.sqlite")
+        try Store.write(["note"], to: store)
+        let snapshot = try snapshot(store)
+        try FileManager.default.removeItem(at: snapshot.url)
+        let error = #expect(throws: StoreSyncError.self) { try snapshot.read(at: 0, upTo: 1) }
+        #expect(error?.message.contains(snapshot.url.path) == true)
+    }
+
     @Test("Two stores of equal content have one root, whatever counters, SQLite version and journal mode they record")
     func headers() throws {
         let (one, other) = (place("one.sqlite"), place("other.sqlite"))
