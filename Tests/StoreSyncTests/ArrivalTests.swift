@@ -34,8 +34,36 @@ private actor LosingBackend: InterceptingBackend {
     }
 }
 
+/// A folder that reports that it has written a store although it has never asked for the content.
+private actor IncuriousBackend: ForwardingBackend, WholeStoreUploadHooks {
+    nonisolated let base: any RemoteBackend
+    nonisolated var backend: any RemoteBackend { self }
+
+    init(_ base: any RemoteBackend) { self.base = base }
+
+    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities().union(.resumableWrite) }
+
+    func resumeUpload(
+        to path: RemotePath,
+        receipts: any WriteReceipts,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        try await base.write([], to: path, when: .ifAbsent)
+    }
+}
+
 @Suite("A push whose files don't arrive as they were sent", .timeLimit(.minutes(60)))
 struct ArrivalTests {
+    @Test("publishes nothing and says so if the storage never asks for the content")
+    func notRequested() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a", backend: IncuriousBackend(LocalFolderBackend(root: fixture.share)))
+        try ChunkedStore(url: a.store).make(chunks: 3, version: 0)
+        #expect(await code { try await a.push().value } == .corrupt)
+        let b = try fixture.device("b")
+        #expect(await code { try await b.pull().value } == .noUploadedStore)
+    }
+
     @Test(
         "publishes nothing and says so, and the next push starts over",
         arguments: LosingBackend.Loss.allCases.map(\.rawValue),

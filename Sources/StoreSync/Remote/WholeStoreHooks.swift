@@ -57,7 +57,8 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
     /// - Parameters:
     ///   - path: The file.
     ///   - receipts: Where the backend notes what it needs to resume the upload.
-    ///   - rest: Receives how many bytes the remote has kept, and returns the content after all or some of them.
+    ///   - rest: Receives how many bytes the remote has kept, and returns the content after all or some of them. It must be
+    ///     called, with 0 if the remote has kept nothing: otherwise nothing is published, and the push fails.
     /// - Returns: The file that was written.
     /// - Throws: `RemoteError` with `alreadyExists` if the file exists; what `rest` and the backend throw.
     func resumeUpload(

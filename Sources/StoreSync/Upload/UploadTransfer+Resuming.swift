@@ -14,7 +14,15 @@ extension UploadTransfer {
             outgoing.withLock { $0 = file }
             return RemoteContentRest(file.content, after: start)
         }
-        guard let outgoing = outgoing.withLock({ $0 }) else { preconditionFailure("an upload reads its content") }
+        guard let outgoing = outgoing.withLock({ $0 }) else {
+            throw StoreSyncError(
+                .corrupt,
+                """
+                The storage says that it has \(path(of: .store)) although it didn't ask for the content. Nothing was \
+                published. Correct resumeUpload or resumeWrite of the backend, then push again.
+                """
+            )
+        }
         return try sent(outgoing, as: item)
     }
 
