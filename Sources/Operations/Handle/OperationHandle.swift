@@ -69,7 +69,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     /// supervisor was released and holds operations back, the next one fails at once, because it would never start.
     ///
     /// - Parameters:
-    ///   - options: Name, priority and the other options of the next operation.
+    ///   - options: Name, priority and the other options of the next operation. A coalescing key has no effect here.
     ///   - make: Creates the next operation; an error that it throws fails the next operation.
     /// - Returns: The next operation's handle.
     @discardableResult

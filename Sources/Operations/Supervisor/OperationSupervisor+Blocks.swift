@@ -93,7 +93,7 @@ extension OperationHandle {
     /// ```
     ///
     /// - Parameters:
-    ///   - options: Name, priority and the other options of the block.
+    ///   - options: Name, priority and the other options of the block. A coalescing key has no effect here.
     ///   - block: The work, with this operation's output.
     /// - Returns: A handle of the block's output.
     @discardableResult

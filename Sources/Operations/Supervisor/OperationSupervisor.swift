@@ -182,7 +182,7 @@ public actor OperationSupervisor {
     ///
     /// - Parameters:
     ///   - inputs: The operations whose outputs are needed.
-    ///   - options: Name, priority, keys and the rest.
+    ///   - options: Name, priority, keys and the rest. A coalescing key has no effect here.
     ///   - make: Creates the operation; an error that it throws fails the new operation.
     /// - Returns: The new operation's handle.
     @discardableResult

@@ -21,10 +21,11 @@ public import SyncCryptography
 ///
 /// **Options and dependencies.** Each method that adds operations takes the operations that must end first, and options.
 /// The dependencies hold back all that the method adds, registrations included. Priority, user info, keys, deadline,
-/// retry policy and whether work continues in the background apply to all that it adds; name, coalescing key and progress
-/// units only to the operation whose handle it returns. To the keys, the manager adds those of the document and the store
-/// that are in use, so uploads, downloads, synchronizations, vacuums and removals of documents wait for each other instead
-/// of failing with ``StoreSyncError/Code/busy``.
+/// retry policy and whether work continues in the background apply to all that it adds; name and progress units only to the
+/// operation whose handle it returns. A coalescing key has an effect only in methods that add a single operation, such as
+/// ``status(after:options:)``; uploads, downloads, synchronizations and vacuums add several. To the keys, the manager adds
+/// those of the document and the store that are in use, so uploads, downloads, synchronizations, vacuums and removals of
+/// documents wait for each other instead of failing with ``StoreSyncError/Code/busy``.
 public struct ApplicationSyncManager: Sendable {
     /// The application.
     public let application: RemoteIdentifier
