@@ -96,6 +96,12 @@ struct AppliedSetsDirectory: Sendable {
     /// Removes the files of a store that is gone.
     func remove() { try? FileManager.default.removeItem(at: url) }
 
+    /// Removes the files of a store that is forgotten, also those of a move that was interrupted.
+    func removeAll() {
+        remove()
+        moved.remove()
+    }
+
     /// Keeps a file that was downloaded, until its store is in place.
     func stage(_ file: WholeStoreFile, from download: URL) throws {
         do {

@@ -25,7 +25,7 @@ extension StateDirectory {
 
     /// Forgets an application that was removed from the remote, and this device's identifier in it.
     func commitRemoval(of key: ApplicationKey) throws {
-        try remove(replicas(of: key))
+        try removeFiles(of: key)
         try write("removed application") { db in
             for rows in ["fact WHERE name != 'removal' AND", "store WHERE", "upload WHERE", "client WHERE"] {
                 try db.execute(

@@ -26,7 +26,7 @@ extension StateDirectory {
 
     /// Remembers this device's registration with the new application, and forgets the former application's documents.
     func commitReplacement(_ replacement: BegunReplacement, _ pin: ApplicationPin, for key: ApplicationKey) throws {
-        try remove(replicas(of: key))
+        try removeFiles(of: key)
         try write("replaced application") { db in
             let arguments: StatementArguments = [key.remote, key.application]
             for change in [

@@ -247,7 +247,10 @@ extension StateDirectory {
     func setPin(_ pin: ApplicationPin, for key: ApplicationKey) throws {
         let known = try self.pin(for: key)
         guard known != pin else { return }
-        if let known, known.epoch != pin.epoch { try remove(replicas(of: key)) }
+        if let known, known.epoch != pin.epoch {
+            try remove(replicas(of: key))
+            try removeTransferFiles(of: key)
+        }
         try write("pin") { db in
             var pin = pin
             if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key) {

@@ -96,6 +96,20 @@ enum StateSchema {
         )
     }
 
+    /// All documents of an application of which something is remembered.
+    static func fetchDocuments(_ db: Database, _ key: ApplicationKey) throws -> [DocumentKey] {
+        let documents = try String.fetchAll(
+            db,
+            sql: """
+                SELECT document FROM fact WHERE remote = :remote AND application = :application AND document != ''
+                UNION SELECT document FROM store WHERE remote = :remote AND application = :application
+                UNION SELECT document FROM upload WHERE remote = :remote AND application = :application
+                """,
+            arguments: ["remote": key.remote, "application": key.application]
+        )
+        return documents.map { DocumentKey(application: key, document: $0) }
+    }
+
     /// The uploads that were opened of the document with this integrity key.
     static func fetchMemory(_ db: Database, _ key: DocumentKey, _ integrityKey: String) throws -> RollbackMemory {
         try fetch(RollbackMemory.self, db, "rollbackMemory \(integrityKey)", key) ?? RollbackMemory()
