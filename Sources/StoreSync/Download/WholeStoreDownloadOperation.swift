@@ -96,11 +96,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let source = try await choice.source()
         let journal = state.pullJournal(of: store.path, in: key)
         let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
-        try await context.blocking {
-            // A download that shares its file with the store was about to get its place when this device died.
-            let unshared = kept.filter { LocalFile.isUnshared($0.path) }
-            try StoreReplacement.removeLeftovers(of: store, but: unshared)
-        }
+        try await context.blocking { StoreReplacement.removeLeftovers(of: store, but: kept) }
         let plan = DownloadPlan(
             document: document,
             key: key,

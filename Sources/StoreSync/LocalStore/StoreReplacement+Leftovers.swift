@@ -39,9 +39,11 @@ extension StoreReplacement {
         store.directory.appending(path: prefix(store) + id.uuidString)
     }
 
-    /// Removes the downloads, except `kept`, that a process left next to the store when it died.
-    static func removeLeftovers(of store: LocalStore, but kept: [URL] = []) throws {
-        let (prefix, kept) = (prefix(store), Set(kept.map(\.lastPathComponent)))
+    /// Removes the downloads, except `resumable`, that a process left next to the store when it died.
+    static func removeLeftovers(of store: LocalStore, but resumable: [URL] = []) {
+        // A download that shares its file with the store was about to get its place when this device died.
+        let kept = Set(resumable.filter { LocalFile.isUnshared($0.path) }.map(\.lastPathComponent))
+        let prefix = prefix(store)
         let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
         for name in names where isLeftover(name, after: prefix) && !kept.contains(name) {
             try? FileManager.default.removeItem(at: store.directory.appending(path: name))

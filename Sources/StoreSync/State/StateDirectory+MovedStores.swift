@@ -26,8 +26,16 @@ extension StateDirectory {
         try sets.beginMove(to: setsThere)
         if other != nil { try setsThere.beginMove(to: sets) }
         try moveStore(from: former, to: record, exchangingWith: other)
-        if other != nil { try sets.completeMove() }
+        if other != nil { try sets.completeMove() } else { removeLeftovers(ofStoreAt: former) }
         return try completingMove(of: record)
+    }
+
+    /// Removes what interrupted downloads left at the former path of a store, unless another operation works there.
+    private func removeLeftovers(ofStoreAt path: String) {
+        guard let store = try? LocalStore(URL(filePath: path)), let lock = try? lock(.store(store.path), .exclusive)
+        else { return }
+        defer { lock.release() }
+        StoreReplacement.removeLeftovers(of: store)
     }
 
     /// Moves the applied sets of a store to its path in `record`, unless they are there.

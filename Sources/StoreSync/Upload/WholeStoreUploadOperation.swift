@@ -70,6 +70,7 @@ public actor WholeStoreUploadOperation: Operation {
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
+            try await removeLeftovers(of: store, target.published, context)
             try await refusal
             if let (name, manifest) = try await unchanged(store, target, context) {
                 return await unchanged(name, in: manifest, byteCount: try store.byteCount, nil, target, context)
@@ -82,6 +83,19 @@ public actor WholeStoreUploadOperation: Operation {
                 let target = try await self.target(for: store, context)
                 return try await upload(store, holding: false, to: target, context)
             }
+        }
+    }
+
+    /// Removes what interrupted downloads left next to the store, unless a pull may resume it.
+    private func removeLeftovers(
+        of store: LocalStore,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws {
+        let journal = state.pullJournal(of: store.path, in: key)
+        try await context.blocking {
+            let resumable = published.manifests.map { StoreArrival.url(of: $0, for: store, journal) }
+            StoreReplacement.removeLeftovers(of: store, but: resumable)
         }
     }
 

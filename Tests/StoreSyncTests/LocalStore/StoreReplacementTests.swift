@@ -253,7 +253,7 @@ struct StoreReplacementTests {
         let leftover = StoreReplacement.temporaryURL(for: store)
         let bystander = fixture.folder.appending(path: ".other.sqlite.storesync-1")
         for file in [leftover, bystander] { try Data().write(to: file) }
-        try StoreReplacement.removeLeftovers(of: store)
+        StoreReplacement.removeLeftovers(of: store)
         #expect(!FileManager.default.fileExists(atPath: leftover.path))
         #expect(FileManager.default.fileExists(atPath: bystander.path))
     }
