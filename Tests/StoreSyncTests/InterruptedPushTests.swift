@@ -22,7 +22,7 @@ private actor CancellingBackend: InterceptingBackend {
         when condition: WriteCondition
     ) async throws -> RemoteItem {
         let item = try await base.write(content, to: path, when: condition)
-        guard path.lastComponent.hasPrefix("manifest-"), let cancel = cancel.withLock({ $0.take() }) else {
+        guard path.lastComponent?.hasPrefix("manifest-") == true, let cancel = cancel.withLock({ $0.take() }) else {
             return item
         }
         cancel()
