@@ -43,16 +43,11 @@ package struct SQLiteFile {
     ///
     /// - Parameter count: How many bytes.
     /// - Returns: The bytes, which other connections may change meanwhile.
-    /// - Throws: `DatabaseError`.
-    func sharedMemory(upTo count: Int) throws -> [UInt8]? {
+    func sharedMemory(upTo count: Int) -> [UInt8]? {
         guard methods.iVersion >= 2 else { return nil }
         var memory: UnsafeMutableRawPointer?
-        // SQLite maps it in parts of 32 KiB, and has mapped the first already.
-        try withUnsafeMutablePointer(to: &memory) { pointer in
-            try pointer.withMemoryRebound(to: UnsafeMutableRawPointer?.self, capacity: 1) {
-                try check(methods.xShmMap?(file, 0, 32_768, 0, $0))
-            }
-        }
+        // SQLite maps it in parts of 32 KiB, and has mapped the first already. If it may only read them, it says so, and they are there.
+        _ = withUnsafeMutablePointer(to: &memory) { methods.xShmMap?(file, 0, 32_768, 0, $0) }
         return memory.map { Array(UnsafeRawBufferPointer(start: $0, count: count)) }
     }
 

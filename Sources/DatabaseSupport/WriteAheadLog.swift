@@ -8,40 +8,41 @@ import GRDBSQLite
 package struct WriteAheadLog: Equatable {
     /// The beginning of the index that the connections share.
     private let header: [UInt8]
-    /// Where the page would be that the next commit writes first, in bytes.
-    private let end: Int64
+    /// Where the page would be that the next commit writes first, in bytes; `nil` if that can't be told.
+    private let end: Int64?
 
     /// Reads how far the log is; `nil` if the database has none.
     ///
     /// - Parameter db: A connection that has read the database.
     /// - Throws: `DatabaseError`.
     package init?(of db: Database) throws {
-        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal",
-            let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection),
-            let index = try file.sharedMemory(upTo: 2 * Self.headerBytes)
-        else { return nil }
+        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return nil }
         // There are two copies of the header: a connection is writing it while they differ, and then each has another checksum.
-        header = index
-        let pageSize = Int(Self.native(UInt16.self, index, at: 14))
-        let last = Self.native(UInt32.self, index, at: 16)
-        end = 32 + Int64(last) * Int64(24 + (pageSize == 1 ? 65_536 : pageSize))
+        header = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection)?.sharedMemory(upTo: 96) ?? []
+        guard !header.isEmpty else {
+            end = nil
+            return
+        }
+        let pageSize = Int(Self.native(UInt16.self, header, at: 14))
+        let last = Int64(Self.native(UInt32.self, header, at: 16))
+        end = 32 + last * Int64(24 + (pageSize == 1 ? 65_536 : pageSize))
     }
-
-    private static let headerBytes = 48
 
     private static func native<Number: FixedWidthInteger>(_: Number.Type, _ bytes: [UInt8], at offset: Int) -> Number {
         bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) }
     }
 
-    /// Whether the log has pages after those of the last commit: another connection is about to commit, or died while it was.
+    /// Whether the log may have pages after those of the last commit: another connection is in a transaction that has written, or such
+    /// a transaction ended without a commit.
     ///
     /// - Parameter db: The connection.
     /// - Throws: `DatabaseError`.
-    package func hasPagesOfNextCommit(_ db: Database) throws -> Bool {
-        guard let log = SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection),
-            try log.byteCount >= end + 24
-        else { return false }
-        // What former commits wrote there before the log began again has other salts.
-        return try log.read(at: end + 8, count: 8) == Array(header[32..<40])
+    package func mayHavePagesOfNextCommit(_ db: Database) throws -> Bool {
+        guard let end, let log = SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection) else { return true }
+        guard try log.byteCount >= end + 24 else { return false }
+        // What former commits wrote there before the log began again has other salts. A log that begins again shows its own only with
+        // its first commit.
+        let salts = end == 32 ? try log.read(at: 16, count: 8) : Array(header[32..<40])
+        return try log.read(at: end + 8, count: 8) == salts
     }
 }

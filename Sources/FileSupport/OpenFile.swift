@@ -74,6 +74,11 @@ package final class OpenFile: Sendable {
         _ = try throwingErrno { try descriptor.writeAll(bytes) }
     }
 
+    /// Writes all bytes at an offset.
+    package func write(_ bytes: some Sequence<UInt8>, at offset: Int64) throws(Errno) {
+        _ = try throwingErrno { try descriptor.writeAll(toAbsoluteOffset: offset, bytes) }
+    }
+
     /// Cuts the file after its first `count` bytes.
     package func truncate(to count: Int64) throws(Errno) {
         try retrying { ftruncate(descriptor.rawValue, off_t(count)) }

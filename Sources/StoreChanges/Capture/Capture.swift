@@ -77,15 +77,15 @@ struct Capture {
         return changes
     }
 
-    private mutating func note(_ change: Change, size: Int) throws {
+    private mutating func note(_ change: Change, from former: StoredRow? = nil, to present: StoredRow? = nil) throws {
         guard try counts(change) else { return }
-        try changes.append(change, size: size)
+        try changes.append(change, from: former, to: present)
     }
 
     private mutating func noteDeleted(_ row: RowReference, _ stored: StoredRow, parents: Set<RowReference>) throws {
         let image = state.schema.imageDigest(of: stored)
         let edit = Edit.delete(DeletedRow(image: image, parents: parents))
-        try note(Change(row.table, row.row, edit), size: SetDigest.byteCount)
+        try note(Change(row.table, row.row, edit), from: stored)
         try pending.setBase(row, nil)
     }
 
@@ -239,15 +239,18 @@ struct Capture {
         let row = RowReference(table.name, former.name)
         let stored = StoredRow(schema, scan.image)
         let edit: Edit
-        if let image = former.image {
+        let base = try former.image.map { image in
             try schema.check(image)
-            edit = .update(try updatedCells(row, stored, from: StoredRow(schema, image), table))
+            return StoredRow(schema, image)
+        }
+        if let base {
+            edit = .update(try updatedCells(row, stored, from: base, table))
         } else {
             let dangling = try table.danglingColumns(row, stored, among: Set(schema.columns))
             edit = .insert(InsertedRow(cells: stored.cells, wish: scan.number, dangling: dangling))
             if let number = scan.number { movedNumbers[table.name, default: []].insert(number) }
         }
-        try note(Change(table.name, row.row, edit), size: stored.image.count)
+        try note(Change(table.name, row.row, edit), from: base, to: stored)
         try pending.setBase(row, stored.image)
         return former.image == nil
     }
@@ -294,12 +297,12 @@ struct Capture {
         let dangling = try table.danglingColumns(row, StoredRow(countedIn: schema), among: Set(schema.columns))
         for _ in base..<max(base, count) {
             let insert = InsertedRow(cells: [:], dangling: dangling)
-            try note(Change(table.name, row.row, .insert(insert)), size: difference.name.encoded.count)
+            try note(Change(table.name, row.row, .insert(insert)), to: StoredRow(countedIn: schema))
         }
         let image = state.schema.imageDigest(of: StoredRow(countedIn: schema))
         for _ in count..<max(base, count) {
             let delete = DeletedRow(image: image)
-            try note(Change(table.name, row.row, .delete(delete)), size: difference.name.encoded.count)
+            try note(Change(table.name, row.row, .delete(delete)), from: StoredRow(countedIn: schema))
         }
         try pending.setBaseCount(row, count)
     }

@@ -4,19 +4,19 @@
 /// become several sets: as if the user had made them one after the other, and the app's store had been valid after each set. So a
 /// device that has only some of the sets has a valid state too. Only the set with all changes that must stay together may be larger.
 ///
-/// Until then the changes are in a temporary table.
+/// The changes wait in a temporary table until the capture has ended, and are written there in runs.
 struct CapturedChanges {
     /// How many changes a set has, and how large their rows are together, unless more must stay together.
     struct Limits {
         var changes = 5_000
         /// In bytes.
         var size = 2 << 20
-        /// The same of what is written into the temporary table at once.
+        /// The same of a run.
         fileprivate var ofRun: (changes: Int, size: Int) { (min(changes, 500), 256 << 10) }
     }
 
     /// When a change takes effect among all that were captured together.
-    private enum Place: Hashable {
+    private enum Phase: Hashable {
         /// Before the others.
         case early
         /// With all that constraints may tie to it.
@@ -37,15 +37,13 @@ struct CapturedChanges {
     private let isMigration: Bool
     private let limits: Limits
     private let tables: [String: Table]
-    private var runs: [Place: (changes: [Change], size: Int)] = [:]
+    private var runs: [Phase: (changes: [Change], size: Int)] = [:]
     private(set) var count = 0
     private var lateRanks: Set<Int> = []
-    /// The values by which updated rows find the rows to which they refer from now on.
+    /// The values by which references find rows that must be there after the changes that stay together.
     private var needed: Set<LookupKey> = []
     /// The tables whose inserted rows must stay together.
     private var undivided: Set<String>
-    /// The greatest integer key of the rows that were inserted into a table that refers to itself, by table.
-    private var lastNumbers: [String: Int64] = [:]
 
     var isEmpty: Bool { count == 0 }
 
@@ -79,8 +77,10 @@ struct CapturedChanges {
         tables = state.schema.tables.mapValues { Table($0) }
         undivided = state.schema.tablesInCycles
         try state.db.execute("DROP TABLE IF EXISTS temp.captured")
-        try state.db.execute("CREATE TEMP TABLE captured (id INTEGER PRIMARY KEY, place INTEGER, bytes BLOB)")
-        try state.db.execute("CREATE INDEX temp.captured_places ON captured (place, id)")
+        try state.db.execute(
+            "CREATE TEMP TABLE captured (id INTEGER PRIMARY KEY, phase INTEGER, size INTEGER, bytes BLOB)"
+        )
+        try state.db.execute("CREATE INDEX temp.captured_phases ON captured (phase, id)")
     }
 
     // MARK: Adding
@@ -89,32 +89,54 @@ struct CapturedChanges {
     ///
     /// - Parameters:
     ///   - change: The change.
-    ///   - size: The size of the row, in bytes.
+    ///   - former: The row before; `nil` if it's new.
+    ///   - present: The row from then on; `nil` if it's gone.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    mutating func append(_ change: Change, size: Int) throws {
+    mutating func append(_ change: Change, from former: StoredRow?, to present: StoredRow?) throws {
         count += 1
-        let place = try place(of: change)
-        if place == .middle { try need(parentsOf: change) }
-        var run = runs.removeValue(forKey: place) ?? ([], 0)
+        let phase = try phase(of: change)
+        if phase == .middle { try noteNeeds(of: change, from: former, to: present) }
+        var run = runs.removeValue(forKey: phase) ?? ([], 0)
         run.changes.append(change)
-        run.size += size
-        runs[place] = run
-        if run.changes.count >= limits.ofRun.changes || run.size >= limits.ofRun.size { try write(place) }
+        run.size += max(former?.image.count ?? 0, present?.image.count ?? 0)
+        runs[phase] = run
+        if run.changes.count >= limits.ofRun.changes || run.size >= limits.ofRun.size { try write(phase) }
     }
 
-    private mutating func write(_ place: Place) throws {
-        guard let run = runs.removeValue(forKey: place) else { return }
-        if case .late(let rank) = place { lateRanks.insert(rank) }
+    /// Adds a change that is captured again, to the state as it is.
+    mutating func append(repeated change: Change) throws {
+        let row = RowReference(change.table, change.row)
+        let table = try state.schema.table(change.table)
+        let isCounted = state.schema.isCounted(row)
+        let former = isCounted ? StoredRow(countedIn: table) : try state.row(row)
+        switch change.edit {
+        case .delete: try append(change, from: former, to: nil)
+        case .insert(let inserted):
+            try append(change, from: nil, to: isCounted ? former : StoredRow(table, inserted.cells))
+        case .update(let cells):
+            var present = former ?? StoredRow(table, [:])
+            present.write(cells.mapValues(\.new))
+            try append(change, from: former, to: present)
+        }
+    }
+
+    private mutating func write(_ phase: Phase) throws {
+        guard let run = runs.removeValue(forKey: phase) else { return }
+        if case .late(let rank) = phase { lateRanks.insert(rank) }
         try state.db.execute(
-            "INSERT INTO temp.captured (place, bytes) VALUES (?, ?)",
-            [.integer(place.number), .blob(SyncChangeSet(.ofRun, run.changes).encoded)]
+            "INSERT INTO temp.captured (phase, size, bytes) VALUES (?, ?, ?)",
+            [.integer(phase.number), .integer(Int64(run.size)), .blob(SyncChangeSet(.ofRun, run.changes).encoded)]
         )
     }
 
-    /// Where a change can stand so that all constraints hold after each set.
+    private mutating func writeAll() throws {
+        for phase in Array(runs.keys) { try write(phase) }
+    }
+
+    /// When a change can take effect so that all constraints hold after each set.
     ///
     /// `CHECK` constraints don't count: each concerns one row, whose columns stay together.
-    private mutating func place(of change: Change) throws -> Place {
+    private mutating func phase(of change: Change) throws -> Phase {
         guard let table = tables[change.table], !undivided.contains(change.table) else { return .middle }
         let isCounted = state.schema.isCounted(RowReference(change.table, change.row))
         switch change.edit {
@@ -132,42 +154,47 @@ struct CapturedChanges {
         }
     }
 
-    /// Whether an inserted row comes after the rows of its table to which it refers.
-    private mutating func followsItsParents(_ row: InsertedRow, _ change: Change) throws -> Bool {
-        guard let number = row.wish, number > lastNumbers[change.table] ?? .min else { return false }
-        lastNumbers[change.table] = number
-        let numbers = ReplicaNumbers(state)
-        for reference in try state.schema.table(change.table).references where reference.parent == change.table {
-            let cells = reference.key.columns.map { row.cells[$0] ?? .null }
-            guard !cells.contains(.null) else { continue }
-            guard cells.count == 1, case .row(let parent) = cells[0] else { return false }
-            guard parent != change.row else { continue }
-            let parentNumber = try numbers.number(of: RowReference(change.table, parent))
-            guard let parentNumber, parentNumber < number else { return false }
+    /// Whether the rows of its own table to which an inserted row refers were there before, or were captured before it.
+    private func followsItsParents(_ row: InsertedRow, _ change: Change) throws -> Bool {
+        let table = try state.schema.table(change.table)
+        let pending = ReplicaPending(state)
+        for reference in table.references
+        where reference.parent == change.table && row.dangling.isDisjoint(with: reference.key.columns) {
+            let cells = zip(reference.key.parentColumns, reference.key.columns).map { ($0, row.cells[$1] ?? .null) }
+            guard !cells.contains(where: { $0.1.isNull }) else { continue }
+            let byColumn = Dictionary(cells) { first, _ in first }
+            let key = table.schema.key.columns.compactMap { byColumn[$0] }
+            guard key.count == cells.count, key.count == table.schema.key.columns.count else { return false }
+            let parent: RowName
+            switch key[0] {
+            case .row(let name): parent = name
+            // Not the number of a row.
+            case .value where state.schema.hasIntegerKey(change.table): continue
+            case .value: parent = .key(key)
+            }
+            guard try parent == change.row || pending.base(RowReference(change.table, parent)) != nil else {
+                return false
+            }
         }
         return true
     }
 
-    /// Notes the rows to which a change leads references: if they are inserted, they must not come later.
-    private mutating func need(parentsOf change: Change) throws {
+    /// Notes which rows must be there after the changes that stay together, if they are inserted rows.
+    ///
+    /// They are the rows to which a change leads references, and the rows that take a value from a row to which references led.
+    private mutating func noteNeeds(of change: Change, from former: StoredRow?, to present: StoredRow?) throws {
         let row = RowReference(change.table, change.row)
-        let cells: [String: Cell]
-        switch change.edit {
-        case .delete: return
-        case .insert(let inserted): cells = inserted.cells
-        case .update(let updated): cells = updated.mapValues(\.new)
+        if let former {
+            let kept = present.map { state.schema.parentKeys(of: row, $0) } ?? []
+            needed.formUnion(Set(state.schema.parentKeys(of: row, former)).subtracting(kept))
         }
-        let table = try state.schema.table(change.table)
-        for (index, reference) in table.references.enumerated() {
-            let known = reference.key.columns.count { cells[$0] != nil || table.keyColumns.contains($0) }
-            let isWritten: Bool = if case .insert = change.edit { true } else { known > 0 }
-            guard isWritten else { continue }
-            guard known == reference.key.columns.count else {
-                undivided.insert(reference.parent)
+        guard let present else { return }
+        for (index, reference) in try state.schema.table(change.table).references.enumerated() {
+            if case .update(let cells) = change.edit, cells.keys.allSatisfy({ !reference.key.columns.contains($0) }) {
                 continue
             }
             let id = FoldSchema.ReferenceID(table: change.table, index: index)
-            guard let child = state.schema.childKey(id, of: row, StoredRow(table, cells)),
+            guard let child = state.schema.childKey(id, of: row, present),
                 let key = state.schema.parentKey(id, child)
             else { continue }
             needed.insert(key)
@@ -176,7 +203,7 @@ struct CapturedChanges {
 
     /// All changes, in no order.
     mutating func all() throws -> [Change] {
-        for place in Array(runs.keys) { try write(place) }
+        try writeAll()
         var changes: [Change] = []
         try state.db.forEach("SELECT bytes FROM temp.captured ORDER BY id") {
             changes += try SyncChangeSet(decoding: $0.bytes(0) ?? []).changes
@@ -188,7 +215,7 @@ struct CapturedChanges {
 
     /// Calls `body` with the changes of each set, in order.
     mutating func forEachSet(_ body: ([Change]) throws -> Void) throws {
-        for place in Array(runs.keys) { try write(place) }
+        try writeAll()
         try moveNeededRows()
         var set: [Change] = []
         var room = limits.size
@@ -222,7 +249,7 @@ struct CapturedChanges {
 
     /// Moves inserted rows to the changes that need them, and the rows that these need.
     ///
-    /// Rows are looked at before those to which they may refer.
+    /// Rows are visited before the rows to which they may refer.
     private mutating func moveNeededRows() throws {
         guard !needed.isEmpty || !undivided.isEmpty else { return }
         for rank in lateRanks.sorted(by: >) {
@@ -235,7 +262,7 @@ struct CapturedChanges {
                         kept.append(change)
                         continue
                     }
-                    try need(parentsOf: change)
+                    try noteNeeds(of: change, from: nil, to: try inserted(change))
                     runs[.middle, default: ([], 0)].changes.append(change)
                 }
                 guard kept.count < changes.count else { continue }
@@ -247,28 +274,37 @@ struct CapturedChanges {
     }
 
     private func isNeeded(_ change: Change) throws -> Bool {
-        guard case .insert(let row) = change.edit else { return false }
+        guard let row = try inserted(change) else { return false }
         if undivided.contains(change.table) { return true }
-        let stored = StoredRow(try state.schema.table(change.table), row.cells)
-        return state.schema.parentKeys(of: RowReference(change.table, change.row), stored).contains(
-            where: needed.contains
-        )
+        let reference = RowReference(change.table, change.row)
+        return state.schema.parentKeys(of: reference, row).contains(where: needed.contains)
     }
 
-    private func lastRun(of place: Place, before last: Int64) throws -> (id: Int64, changes: [Change])? {
+    /// The row that a change inserts; `nil` if it's another change.
+    private func inserted(_ change: Change) throws -> StoredRow? {
+        guard case .insert(let row) = change.edit else { return nil }
+        let table = try state.schema.table(change.table)
+        return state.schema.isCounted(RowReference(change.table, change.row))
+            ? StoredRow(countedIn: table) : StoredRow(table, row.cells)
+    }
+
+    private func lastRun(of phase: Phase, before last: Int64) throws -> (id: Int64, changes: [Change])? {
         let values = try state.db.first(
-            "SELECT id, bytes FROM temp.captured WHERE place = ? AND id < ? ORDER BY id DESC LIMIT 1",
-            [.integer(place.number), .integer(last)]
+            "SELECT id, bytes FROM temp.captured WHERE phase = ? AND id < ? ORDER BY id DESC LIMIT 1",
+            [.integer(phase.number), .integer(last)]
         )
         guard let values, let id = values.integer(0) else { return nil }
         return (id, try SyncChangeSet(decoding: values.bytes(1) ?? []).changes)
     }
 
-    private func forEachRun(of place: Place, _ body: ([Change], Int) throws -> Void) throws {
-        try state.db.forEach("SELECT bytes FROM temp.captured WHERE place = ? ORDER BY id", [.integer(place.number)]) {
+    private func forEachRun(of phase: Phase, _ body: ([Change], Int) throws -> Void) throws {
+        try state.db.forEach(
+            "SELECT bytes, size FROM temp.captured WHERE phase = ? ORDER BY id",
+            [.integer(phase.number)]
+        ) {
             let bytes = $0.bytes(0) ?? []
             let changes = try SyncChangeSet(decoding: bytes).changes
-            if !changes.isEmpty { try body(changes, bytes.count) }
+            if !changes.isEmpty { try body(changes, max(bytes.count, Int($0.integer(1) ?? 0))) }
         }
     }
 }

@@ -33,7 +33,7 @@ package final class ChangeSetInbox: Sendable {
         do {
             return try content.withLock { content in
                 let (file, size) = try content ?? (create(), 0)
-                try file.write(set.encoded)
+                try file.write(set.encoded, at: size)
                 content = (file, size + Int64(set.encoded.count))
                 return ReceivedSet(set, file, at: size)
             }
@@ -71,11 +71,11 @@ package struct ReceivedSet: ChangeSetSource {
 
     package var encoded: [UInt8] {
         get throws {
-            do {
-                return try file.read(at: offset, upTo: byteCount)
-            } catch {
-                throw StoreChangesError(.cannotWrite, "Received edits can't be read again.", cause: error)
+            let bytes = try? file.read(at: offset, upTo: byteCount)
+            guard let bytes, bytes.count == byteCount else {
+                throw StoreChangesError(.busy, "Received edits can't be read again on this device. Synchronize again.")
             }
+            return bytes
         }
     }
 }

@@ -88,7 +88,7 @@ package final class Replica {
         header.seen = try log.integrated().filter { $0.key != client }
         if !capturesVoidSets { try judgement.refuseMissingSets(header) }
         var repeated = try CapturedChanges(state, isMigration: isMigration, limits)
-        for change in late { try repeated.append(change, size: 0) }
+        for change in late { try repeated.append(repeated: change) }
         return try add(header, repeated)
     }
 

@@ -83,7 +83,7 @@ package struct StoreConnection {
 
     /// What is known of a store's files before a transaction that reads them.
     struct Files {
-        /// The status before the transaction began; `nil` if it may be the status after a later commit, which was in progress.
+        /// The status before the transaction began; `nil` if it may have changed already for a commit that the transaction doesn't see.
         let status: StoreStatus?
         /// The store's version in the transaction.
         let version: Int
@@ -115,23 +115,33 @@ package struct StoreConnection {
         // Moving the log changes the files, but not the version.
         let (version, status) = (try Self.version(db), StoreStatus(ofStoreAt: reader.path))
         if movesLog { try emptyLog(of: db) }
-        let isIdle = try waitForCommit(db)
-        let (log, present) = (try WriteAheadLog(of: db), StoreStatus(ofStoreAt: reader.path))
-        if isIdle { try db.rollback() }
+        let (log, present, isIdle) = try statusAfterCommits(db)
         try db.beginTransaction(.deferred)
         let presentVersion = try Self.version(db)
-        let isExact = try log == WriteAheadLog(of: db) && (isIdle || log?.hasPagesOfNextCommit(db) != true)
+        let isExact = try log == WriteAheadLog(of: db) && (isIdle || log?.mayHavePagesOfNextCommit(db) != true)
         let modified = presentVersion == version ? status.modified : StoreStatus(ofStoreAt: reader.path).modified
         return Files(status: isExact ? present : nil, version: presentVersion, modified: modified)
     }
 
-    /// Waits until a commit shows that is in progress, unless it takes long: no file changes when it does.
+    /// The status of the store's files, after commits that are in progress, unless they take long: no file changes when they show.
     ///
     /// - Parameter db: The connection that reads, without a transaction.
-    /// - Returns: Whether the connection is now in a transaction in which no other can write.
+    /// - Returns: How far the log is; the status; and whether no connection was writing then.
     /// - Throws: `DatabaseError`.
+    private func statusAfterCommits(_ db: Database) throws -> (log: WriteAheadLog?, StoreStatus, isIdle: Bool) {
+        func status(waits: Bool) throws -> (log: WriteAheadLog?, StoreStatus, isIdle: Bool) {
+            let isIdle = try waits && waitForCommit(db)
+            defer { if isIdle { try? db.rollback() } }
+            return (try WriteAheadLog(of: db), StoreStatus(ofStoreAt: reader.path), isIdle)
+        }
+        guard try WriteAheadLog(of: db)?.mayHavePagesOfNextCommit(db) == true else { return try status(waits: false) }
+        guard let app else { return try status(waits: true) }
+        // An app's connection that doesn't wait for locks must not find this one.
+        return try app.unsafeReentrantWrite { try status(waits: !$0.isInsideTransaction) }
+    }
+
+    /// Begins a transaction in which no other connection can write; returns whether that succeeded in time.
     private func waitForCommit(_ db: Database) throws -> Bool {
-        guard try WriteAheadLog(of: db)?.hasPagesOfNextCommit(db) == true else { return false }
         sqlite3_busy_timeout(db.sqliteConnection, Self.longestCommit)
         defer { sqlite3_busy_timeout(db.sqliteConnection, CInt(SynchronizedStore.busyTimeout * 1000)) }
         do {
@@ -228,7 +238,7 @@ package struct StoreConnection {
             guard !db.isInsideTransaction else { return nil }
             // Before the version, so that no commit can come between the two.
             let status = StoreStatus(ofStoreAt: path)
-            guard try WriteAheadLog(of: db)?.hasPagesOfNextCommit(db) != true else { return nil }
+            guard try WriteAheadLog(of: db)?.mayHavePagesOfNextCommit(db) != true else { return nil }
             // The connection notices other connections' commits when it reads.
             _ = try Self.version(db)
             return LeftState(db) == state ? status : nil

@@ -62,13 +62,16 @@ extension SynchronizedStore {
     package struct PublishedSet: Hashable, Sendable {
         /// Its number.
         package var sequence: UInt64
+        /// The digest of its bytes.
+        package var digest: SetDigest
         /// The number of its changes.
         package var changeCount: Int
         /// The size of its bytes.
         package var byteCount: Int
 
         fileprivate init(_ set: EncodedChangeSet) {
-            (sequence, changeCount, byteCount) = (set.header.id.sequence, set.changeCount, set.encoded.count)
+            (sequence, digest) = (set.header.id.sequence, set.digest)
+            (changeCount, byteCount) = (set.changeCount, set.encoded.count)
         }
     }
 

@@ -171,12 +171,13 @@ extension SynchronizationOperation {
             tail = []
         }
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
-        let setsInHead = try await sets(tail.first.map { $0.sequence...sequence }, of: replica, context)
+        let setsInHead = try await content(of: tail, replica, context)
         let head = SyncHead(name, publication, memory, tail: setsInHead, published: state.now())
         guard head.isReadable else { throw try await tooLarge(replica, context) }
         // Written before the head that names them.
         for segment in files {
-            let sets = try await sets(segment.first...segment.last, of: replica, context)
+            let named = publication.sets.filter { segment.first <= $0.sequence && $0.sequence <= segment.last }
+            let sets = try await content(of: named, replica, context)
             published.bytes += Int64(try await catalog.create(segment, sets, by: client))
         }
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
@@ -190,21 +191,21 @@ extension SynchronizationOperation {
         published.memory = memory
     }
 
-    /// The sets of these numbers, all of which the replica had when the publication began.
-    private func sets(
-        _ numbers: ClosedRange<UInt64>?,
-        of replica: SynchronizedReplica,
+    /// The bytes of sets that follow one another.
+    private func content(
+        of sets: [SynchronizedStore.PublishedSet],
+        _ replica: SynchronizedReplica,
         _ context: OperationContext
     ) async throws -> [EncodedChangeSet] {
-        guard let numbers else { return [] }
-        let sets = try await replica.using(context) { try $0.ownSets(numbers) }
-        guard sets.count == numbers.count else {
+        guard let first = sets.first, let last = sets.last else { return [] }
+        let present = try await replica.using(context) { try $0.ownSets(first.sequence...last.sequence) }
+        guard present.map(\.digest) == sets.map(\.digest) else {
             throw StoreSyncError(
                 .busy,
                 "Another process has synchronized \(document.document) meanwhile. Synchronize again."
             )
         }
-        return sets
+        return present
     }
 
     /// The error of a head that no device could read.

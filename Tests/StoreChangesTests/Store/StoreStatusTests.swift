@@ -83,6 +83,34 @@ struct StoreStatusTests {
         #expect(try store.synchronized(with: []).captured.count == 1)
     }
 
+    @Test(
+        "A transaction that has written into the log is noticed, also if it's the first in an empty log",
+        arguments: [false, true]
+    )
+    func transactionInProgress(isEmpty: Bool) throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("wal")
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        if isEmpty { try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") } }
+        let other = try DatabaseQueue(path: url.path)
+        func isNoticed() throws -> Bool {
+            try other.writeWithoutTransaction { db in
+                _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM note")
+                return try #require(try WriteAheadLog(of: db)).mayHavePagesOfNextCommit(db)
+            }
+        }
+        #expect(try !isNoticed())
+        try app.write { db in
+            try db.execute(sql: "PRAGMA cache_size = 5")
+            try db.execute(
+                sql: "INSERT INTO note SELECT value, hex(zeroblob(2000)) FROM json_each('[2,3,4,5,6,7,8,9]')"
+            )
+            try db.execute(sql: "UPDATE note SET title = title || id")
+            #expect(try isNoticed())
+        }
+        #expect(try !isNoticed())
+    }
+
     @Test("Its owner's setting the log's owner again doesn't change it")
     func ownerSetAgain() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
