@@ -33,7 +33,7 @@ package enum CheckedXML {
         }
         // With another encoding, the parser would read other characters than the checked ones.
         if let encoding = declaredEncoding(data) {
-            let isASCII = encoding == "us-ascii" && bytes.allSatisfy { $0 < 0x80 }
+            let isASCII = supersetsOfASCII.contains(encoding) && bytes.allSatisfy { $0 < 0x80 }
             guard isASCII || ["utf-8", "utf8"].contains(encoding) else {
                 throw Malformed(description: "its encoding is \(encoding.prefix(40)), not UTF-8")
             }
@@ -46,6 +46,9 @@ package enum CheckedXML {
             throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it isn't XML")
         }
     }
+
+    /// Encodings in which the bytes of ASCII mean the same.
+    private static let supersetsOfASCII: Set = ["us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252"]
 
     /// Returns the encoding that a document declares at its beginning, in lower case.
     private static func declaredEncoding(_ data: Data) -> String? {

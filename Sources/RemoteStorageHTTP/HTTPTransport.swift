@@ -195,9 +195,16 @@ package final class HTTPTransport: HTTPSending {
             let answer = try await client.execute(message, deadline: .distantFuture)
             var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
             response.transport = self
-            // The bodies of error answers are short.
-            if let limit = replyLimit ?? (response.status >= 300 ? 1 << 18 : nil) {
-                try await response.readWhole(upTo: limit)
+            if response.status >= 300 {
+                // The beginning of an error's page says enough.
+                do {
+                    try await response.readWhole(upTo: replyLimit ?? 1 << 18)
+                } catch is NIOTooManyBytesError {
+                    response.bytes = []
+                    response.body = .bytes(ByteBuffer())
+                }
+            } else if let replyLimit {
+                try await response.readWhole(upTo: replyLimit)
             }
             return response
         } catch let error as NIOTooManyBytesError {

@@ -110,7 +110,7 @@ extension S3Backend {
         )
     }
 
-    /// Removes the keys that were copied, and nothing that another client has written since.
+    /// Removes the keys that were copied, and no keys that another client has added since.
     private func removeMoved(_ keys: [String], from source: RemotePath) async throws {
         guard let parent = source.parent else { throw RemoteError.isRoot() }
         try await putDirectory(parent)

@@ -52,14 +52,15 @@ extension WebDAVBackend {
             )
         }
         let answers = resources.compactMap { resource in location.path(of: resource.reference).map { ($0, resource) } }
-        if let (failed, resource) = answers.first(where: { $0.1.isUnknown }) {
-            throw unknownProperties(resource, at: failed)
+        if let (_, resource) = answers.first(where: { $0.0 == path && $0.1.isUnknown }) {
+            throw unknownProperties(resource, at: path)
         }
         if answers.contains(where: { $0.0 == path && $0.1.state == .missing }) {
             try await requireShare(without: path)
             return nil
         }
-        let found = answers.filter { $0.1.state == .known }.map { ($0.0, RemoteItem($0.1, at: $0.0)) }
+        // The kind of an item in the directory may be unknown, because the user has no right to see it. It's in the list nevertheless.
+        let found = answers.filter { $0.1.state != .missing }.map { ($0.0, RemoteItem($0.1, at: $0.0)) }
         // An answer about other paths must not be mistaken for an answer that the path doesn't exist.
         guard found.contains(where: { $0.0 == path }) else {
             throw RemoteError(
@@ -103,13 +104,14 @@ extension Multistatus.Resource {
 
 extension RemoteItem {
     init(_ resource: Multistatus.Resource, at path: RemotePath) {
+        let isDirectory = resource.isCollection || resource.isUnknown && resource.reference.hasSuffix("/")
         self.init(
             name: path.lastComponent ?? "",
-            kind: resource.isCollection ? .directory : .file,
-            size: resource.isCollection ? 0 : resource.contentLength ?? 0,
+            kind: isDirectory ? .directory : .file,
+            size: isDirectory ? 0 : resource.contentLength ?? 0,
             modified: resource.modified,
             // Apache marks a tag as weak for a second, although it's the same tag.
-            tag: resource.isCollection
+            tag: isDirectory
                 ? nil : resource.entityTag.map { RemoteTag($0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0) }
         )
     }

@@ -128,10 +128,13 @@ actor PasscodeExaminationOperation: Operation {
 
     /// Whether the rest of a partial application is still arriving.
     ///
-    /// Where the storage moves directories exclusively, other devices create an application as a whole. Only this device
-    /// leaves a part of one, in a directory that existed before, and it starts with the registration.
+    /// Where the storage moves directories exclusively, devices create an application as a whole, unless its directory existed before:
+    /// then they begin with the registration.
     private func isArriving(_ epoch: String?, hasParts: Bool, _ context: OperationContext) async throws -> Bool {
-        guard hasParts, try await hooks.backend.capabilities().contains(.exclusiveDirectoryMove) else { return false }
+        // To find out what an unknown server can do, something would have to be written there.
+        guard hasParts, try await hooks.backend.knownCapabilities()?.contains(.exclusiveDirectoryMove) == true else {
+            return false
+        }
         let begun = try await context.blocking { [state, key] in try state.begunEpoch(for: key) }
         return epoch == nil || begun != epoch
     }
@@ -244,7 +247,8 @@ actor PasscodeExaminationOperation: Operation {
             .applicationIncomplete,
             """
             \(hierarchy.root) on the remote has nothing but the registration: the rest is still arriving. Try again when \
-            everything has arrived. If the device that created it was interrupted, set that device up again.
+            everything has arrived. If the device that created it was interrupted, set that device up again; if it's lost, start over with a new \
+            passcode.
             """
         )
     }

@@ -29,8 +29,8 @@ extension WholeStoreUploadOperation {
         others.manifests.removeAll { $0.name == name }
         others.published.removeAll { $0 == name }
         guard let manifest = target.published.manifests.first(where: { $0.name == name }) else {
-            // Another upload has superseded it.
-            await noteComplete(name, context)
+            // Unless its manifest can't be read now, another upload has superseded it.
+            if !target.published.names.contains(name) { await noteComplete(name, context) }
             return []
         }
         await remember(manifest, blocks, context)
@@ -38,7 +38,7 @@ extension WholeStoreUploadOperation {
         return await notes + tidyUp(manifest, outdated, others, context)
     }
 
-    /// Remembers that nothing is left to do after an upload; if that fails, the next push repeats it.
+    /// Remembers that the work after an upload was done; if that fails, the next push repeats it.
     private func noteComplete(_ name: UploadName, _ context: OperationContext) async {
         try? await context.blocking { [state, key] in try state.completePush(of: name, document: key) }
     }
@@ -70,7 +70,8 @@ extension WholeStoreUploadOperation {
         } catch {
             warnings.append("Some former uploads are still on the remote: \(error).")
         }
-        if warnings.isEmpty { await noteComplete(manifest.name, context) }
+        // What failed is tried again after the next publication.
+        await noteComplete(manifest.name, context)
         return warnings
     }
 

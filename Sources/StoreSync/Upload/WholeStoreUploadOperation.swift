@@ -188,11 +188,11 @@ public actor WholeStoreUploadOperation: Operation {
         begun[manifest.name] = replacing
         let (outdated, notes) = await removable
         async let late = isSmall ? [] : document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
-        try Task.checkCancellation()
-        // Once it's published, neither a cancellation nor an error makes the upload fail.
-        let forgotten = try await context.shielded { [self, manifest, upload] in
-            try await publish(manifest)
-            return try await warningIfForgotten("published") {
+        // A cancellation while it's published leaves to the next push to find out whether it was.
+        try await publish(manifest)
+        // From here on, neither a cancellation nor an error makes the upload fail.
+        let forgotten = try await context.shielded { [self, upload] in
+            try await warningIfForgotten("published") {
                 try await context.blocking { [state] in try state.commitPush(upload, givingUp: target.missing) }
             }
         }

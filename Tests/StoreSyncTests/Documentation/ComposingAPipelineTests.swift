@@ -253,7 +253,7 @@ struct ComposingAPipelineTests {
         supervisor.cancelAll()
         switch await publication.upload.result {
         case .success(let upload): print("Generation \(upload.generation) was published before the cancellation.")
-        case .failure(is CancellationError): print("Nothing was published.")
+        case .failure(is CancellationError): print("Cancelled. If it was already published, the next push says so.")
         case .failure(let error): print(error)
         }
         // DOC: end
