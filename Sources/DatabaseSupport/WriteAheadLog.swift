@@ -35,8 +35,7 @@ package struct WriteAheadLog: Equatable {
     /// Whether the log may have pages after those of the last commit: another connection is in a transaction that has written, or such
     /// a transaction ended without a commit.
     ///
-    /// - Parameter db: The connection.
-    /// - Throws: `DatabaseError`.
+    /// `db` is the connection. Throws `DatabaseError`.
     package func mayHavePagesOfNextCommit(_ db: Database) throws -> Bool {
         guard let end, let log = SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection) else { return true }
         guard try log.byteCount >= end + 24 else { return false }
