@@ -94,7 +94,7 @@ struct CapturedChanges {
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     mutating func append(_ change: Change, from former: StoredRow?, to present: StoredRow?) throws {
         count += 1
-        let phase = try phase(of: change)
+        let phase = try phase(of: change, to: present)
         if phase == .middle { try noteNeeds(of: change, from: former, to: present) }
         var run = runs.removeValue(forKey: phase) ?? ([], 0)
         run.changes.append(change)
@@ -136,18 +136,21 @@ struct CapturedChanges {
     /// When a change can take effect so that all constraints hold after each set.
     ///
     /// `CHECK` constraints don't count: each concerns one row, whose columns stay together.
-    private mutating func phase(of change: Change) throws -> Phase {
+    private mutating func phase(of change: Change, to present: StoredRow?) throws -> Phase {
         guard let table = tables[change.table], !undivided.contains(change.table) else { return .middle }
-        let isCounted = state.schema.isCounted(RowReference(change.table, change.row))
+        let row = RowReference(change.table, change.row)
+        let isCounted = state.schema.isCounted(row)
         switch change.edit {
         // A migration's inserts and counts are compared with what other devices did, but not with each other.
         case _ where isMigration && isCounted: return .middle
         // Its unique values may be another row's from then on. Another change may need it gone, or be gone with it.
-        case .delete(let row): return table.isReferenced || !row.parents.isEmpty ? .middle : .early
+        case .delete(let deleted): return table.isReferenced || !deleted.parents.isEmpty ? .middle : .early
         case .insert where isMigration: return .middle
         // Its unique values and the rows to which it refers are there by then.
-        case .insert(let row):
-            if table.refersToItself, try !followsItsParents(row, change) { undivided.insert(change.table) }
+        case .insert(let inserted):
+            if table.refersToItself, try !followsItsParents(row, present, except: inserted.dangling) {
+                undivided.insert(change.table)
+            }
             return undivided.contains(change.table) ? .middle : .late(rank: table.rank)
         case .update(let cells):
             return table.constrainedColumns.isDisjoint(with: cells.keys) ? .late(rank: table.rank) : .middle
@@ -155,26 +158,28 @@ struct CapturedChanges {
     }
 
     /// Whether the rows of its own table to which an inserted row refers were there before, or were captured before it.
-    private func followsItsParents(_ row: InsertedRow, _ change: Change) throws -> Bool {
-        let table = try state.schema.table(change.table)
+    private func followsItsParents(_ row: RowReference, _ stored: StoredRow?, except dangling: Set<String>) throws
+        -> Bool
+    {
+        // Rows without a key come in another order than the store has them.
+        guard let stored, !state.schema.isCounted(row) else { return false }
+        let table = try state.schema.table(row.table)
         let pending = ReplicaPending(state)
         for reference in table.references
-        where reference.parent == change.table && row.dangling.isDisjoint(with: reference.key.columns) {
-            let cells = zip(reference.key.parentColumns, reference.key.columns).map { ($0, row.cells[$1] ?? .null) }
-            guard !cells.contains(where: { $0.1.isNull }) else { continue }
-            let byColumn = Dictionary(cells) { first, _ in first }
+        where reference.parent == row.table && dangling.isDisjoint(with: reference.key.columns) {
+            let cells = reference.key.columns.map { state.schema.cell($0, of: row, stored) }
+            guard !cells.contains(where: \.isNull) else { continue }
+            let byColumn = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
             let key = table.schema.key.columns.compactMap { byColumn[$0] }
             guard key.count == cells.count, key.count == table.schema.key.columns.count else { return false }
             let parent: RowName
             switch key[0] {
             case .row(let name): parent = name
             // Not the number of a row.
-            case .value where state.schema.hasIntegerKey(change.table): continue
+            case .value where state.schema.hasIntegerKey(row.table): continue
             case .value: parent = .key(key)
             }
-            guard try parent == change.row || pending.base(RowReference(change.table, parent)) != nil else {
-                return false
-            }
+            guard try parent == row.row || pending.base(RowReference(row.table, parent)) != nil else { return false }
         }
         return true
     }

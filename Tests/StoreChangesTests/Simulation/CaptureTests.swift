@@ -126,6 +126,11 @@ struct CaptureTests {
         CREATE TABLE left (id INTEGER PRIMARY KEY, other INT REFERENCES right);
         CREATE TABLE right (id INTEGER PRIMARY KEY, other INT REFERENCES left);
         CREATE TABLE page (book INT REFERENCES book, number INT, PRIMARY KEY (book, number)) WITHOUT ROWID;
+        CREATE TABLE word (text TEXT UNIQUE, root TEXT REFERENCES word (text));
+        CREATE TABLE step (
+            plan INT NOT NULL, number INT NOT NULL, next INT, PRIMARY KEY (plan, number),
+            FOREIGN KEY (plan, next) REFERENCES step (plan, number)
+        );
         """
 
     @Test("Inserted rows to which others refer are divided too, and come before them")
@@ -182,6 +187,11 @@ struct CaptureTests {
                         "PRAGMA defer_foreign_keys = 1; INSERT INTO left VALUES (\(first), \(second)); "
                             + "INSERT OR IGNORE INTO right VALUES (\(second), \(first))",
                         "INSERT INTO page VALUES (\(first), \(second))",
+                        "INSERT INTO word VALUES ('\(first)', NULL)",
+                        "INSERT INTO word VALUES ('\(first)', '\(second)')",
+                        "INSERT INTO step VALUES (1, \(first), NULL)",
+                        "INSERT INTO step VALUES (1, \(first), \(second))",
+                        "UPDATE word SET root = '\(first)' WHERE text = '\(second)'",
                         "UPDATE folder SET parent = \(first) WHERE id = \(second)",
                         "UPDATE author SET mail = 'other \(first)' WHERE name = 'author \(second)'",
                         "UPDATE book SET mail = 'mail \(first)', folder = \(second) WHERE id = \(first)",
