@@ -24,12 +24,22 @@ package final class SchemaMemory: Sendable {
     /// - Returns: The schema.
     /// - Throws: `DatabaseError`.
     func schema(of store: Database, _ rules: SyncRules) throws -> StoreSchema {
-        let statements = try SQLConnection(store).all("SELECT type, name, tbl_name, sql FROM sqlite_schema")
+        let statements = try Self.statements(of: store)
         if let memory = last.withLock({ $0 }), memory.statements == statements, memory.rules == rules {
             return memory.schema
         }
         let schema = try StoreSchema(store, rules: rules)
         last.withLock { $0 = Memory(statements: statements, rules: rules, schema: schema) }
         return schema
+    }
+
+    /// Whether a store has another schema than the last one that was read.
+    func isOutdated(for store: Database) throws -> Bool {
+        let statements = try Self.statements(of: store)
+        return last.withLock { $0.map { $0.statements != statements } ?? false }
+    }
+
+    private static func statements(of store: Database) throws -> [[StoredValue]] {
+        try SQLConnection(store).all("SELECT type, name, tbl_name, sql FROM sqlite_schema")
     }
 }

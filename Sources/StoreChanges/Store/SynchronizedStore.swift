@@ -96,6 +96,7 @@ package final class SynchronizedStore {
     private let replicaFile: Stat?
     let observer: StepObserver
     let rules: SyncRules
+    private let schemas: SchemaMemory
     let largestReread: Int64
     let now: @Sendable () -> Date
 
@@ -119,6 +120,7 @@ package final class SynchronizedStore {
         copyURL = URL(filePath: replicaURL.path + ".copy")
         observer = options.observer
         rules = identity.rules
+        schemas = options.schemas
         largestReread = options.largestReread
         now = options.now
         let (schema, token): (StoreSchema, StoreToken?)
@@ -291,7 +293,7 @@ package final class SynchronizedStore {
             }
             return try body()
         } catch let error as DatabaseError {
-            throw StoreChangesError(error, storeAt: url)
+            throw isMigrated(error) ? migrated(error) : StoreChangesError(error, storeAt: url)
         } catch let error as MissingSets {
             throw StoreChangesError(error)
         } catch let error as Errno {
@@ -301,6 +303,20 @@ package final class SynchronizedStore {
                 cause: error
             )
         }
+    }
+
+    /// Whether a statement failed because the app has changed the schema since the store was opened.
+    private func isMigrated(_ error: DatabaseError) -> Bool {
+        guard [.SQLITE_ERROR, .SQLITE_SCHEMA].contains(error.resultCode.primaryResultCode) else { return false }
+        return (try? store.read { try schemas.isOutdated(for: $0) }) ?? false
+    }
+
+    private func migrated(_ error: DatabaseError) -> StoreChangesError {
+        StoreChangesError(
+            .busy,
+            "The app has changed the schema of \(url.lastPathComponent) during the synchronization. Synchronize again.",
+            cause: error
+        )
     }
 
     // MARK: Inspecting

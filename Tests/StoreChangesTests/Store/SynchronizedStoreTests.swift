@@ -323,6 +323,23 @@ struct SynchronizedStoreTests {
         #expect(try store.recordSet() == nil)
     }
 
+    @Test(
+        "A migration during a synchronization makes it try again",
+        arguments: ["DROP COLUMN body", "RENAME title TO name"]
+    )
+    func migrationMeanwhile(change: String) throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.write { try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', 'oat')") }
+        let store = try fixture.open("laptop")
+        _ = try store.synchronize(with: [])
+        try app.write { try $0.execute(sql: "ALTER TABLE note \(change)") }
+        try app.write { try $0.execute(sql: "DELETE FROM note") }
+        let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
+        #expect(error?.code == .busy && error?.message.contains("schema") == true)
+        #expect(try fixture.open("laptop").synchronize(with: []).captured.count == 1)
+    }
+
     @Test("A few edits of many rows are found, in both journal modes", arguments: ["WAL", "DELETE"])
     func fewOfMany(mode: String) throws {
         let fixture = try Fixture()
