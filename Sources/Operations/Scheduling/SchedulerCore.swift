@@ -93,12 +93,14 @@ final class SchedulerCore: Sendable {
         withBoard { $0.cancel(record, because: cause) }
     }
 
-    /// Cancels all operations, newest first.
-    func cancelAll() {
+    /// Cancels all operations.
+    func cancelAll() { cancel(records) }
+
+    /// Cancels operations, which are in the order of their age, the newest first.
+    func cancel(_ records: [OperationRecord]) {
         // An operation that only waits for the end of another one must not start when that one is cancelled.
         withBoard { $0.scheduler.freshHolds += 1 }
         defer { configure { $0.scheduler.freshHolds -= 1 } }
-        let records = records
         // In batches, so that other threads can take the lock in between.
         for end in stride(from: records.count, to: 0, by: -256) {
             withBoard { board in

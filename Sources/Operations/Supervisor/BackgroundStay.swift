@@ -60,8 +60,7 @@ final class BackgroundStay: Sendable {
             return board.records.compactMap(\.self).filter(\.continuesInBackground)
         }
         guard let records else { return }
-        // The newest first, or an operation that waits for the end of another one would start.
-        for record in records.sorted(by: { $0.id > $1.id }) { record.cancel() }
+        core.cancel(records.sorted { $0.id < $1.id })
         await end()
     }
 

@@ -96,6 +96,17 @@ struct BackgroundTests {
             let waiting = supervisor.add(Probe { _ in }, options: options)
             let dependentOptions = OperationOptions(mayContinueInBackground: true)
             supervisor.add(Probe("dependent", journal) { _ in }, after: [waiting.ending], options: dependentOptions)
+            // An older operation may begin to wait for the end of a newer one, too.
+            let elsewhere = OperationSupervisor(.init(simulation, isSuspended: true))
+            let never = elsewhere.add(Probe { _ in })
+            let older = supervisor.add(
+                Probe("older", journal) { _ in },
+                after: [never.ending],
+                options: dependentOptions
+            )
+            let newer = supervisor.add(Probe { _ in }, after: [never], options: dependentOptions)
+            try older.addDependency(newer.ending)
+            older.removeDependency(never.ending)
             await supervisor.enterBackground(grace: .seconds(1))
             try await supervisor.drain()
             #expect(journal.all.isEmpty)
