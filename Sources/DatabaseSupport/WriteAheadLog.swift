@@ -35,7 +35,9 @@ package struct WriteAheadLog: Equatable {
     /// Whether the log may have pages after those of the last commit: another connection is in a transaction that has written, or such
     /// a transaction ended without a commit.
     ///
-    /// `db` is the connection. Throws `DatabaseError`.
+    /// - Parameter db: The connection.
+    /// - Returns: Whether it may; `true` if that can't be told.
+    /// - Throws: `DatabaseError`.
     package func mayHavePagesOfNextCommit(_ db: Database) throws -> Bool {
         guard let end, let log = SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection) else { return true }
         guard try log.byteCount >= end + 24 else { return false }

@@ -92,7 +92,9 @@ public actor KeychainSynchronizationOperation: Operation {
             try await publish(next, insteadOf: items, key)
             memory.note(next, of: application.client.rawValue)
             try await remember(memory, context)
-            try await state.keychain(for: self.key, entitlements: nil, on: context.blockingExecutor).notePublished(next)
+            // If that fails, the next synchronization finds the file.
+            try? await state.keychain(for: self.key, entitlements: nil, on: context.blockingExecutor)
+                .notePublished(next)
         }
         let unregistered = Set(files.map(\.client)).subtracting(registered)
         let late = await removeFiles(ofRemovedAmong: unregistered, merged: current)
