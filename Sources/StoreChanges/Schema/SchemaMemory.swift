@@ -33,7 +33,7 @@ package final class SchemaMemory: Sendable {
         return schema
     }
 
-    /// Whether a store has another schema than the last one that was read.
+    /// Whether a store has another schema than the schema that was read last.
     func isOutdated(for store: Database) throws -> Bool {
         let statements = try Self.statements(of: store)
         return last.withLock { $0.map { $0.statements != statements } ?? false }
