@@ -7,54 +7,9 @@ import Testing
 
 @Suite("A command that dies before it records what it did", .timeLimit(.minutes(60)))
 struct InterruptedCommandTests {
-    private struct Scene {
-        let fixture: Fixture
-        let backend = InMemoryBackend()
-        let a: Device
-        let b: Device
-        let clientB: RemoteIdentifier
-
-        /// Creates two devices, of which `b` has pushed an edit that `a` doesn't have.
-        init() async throws {
-            fixture = try Fixture()
-            (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-            try a.write("base")
-            _ = try await a.push().value
-            _ = try await b.pull().value
-            try b.write("from b")
-            clientB = try await b.push().value.client
-        }
-
-        /// Returns device `a`, which dies before a change of its memory.
-        func dying(before change: String) throws -> Device {
-            try fixture.device("a", backend: backend) { moment in
-                guard moment == "before \(change)" else { return }
-                throw RemoteError(.unavailable, "The device is dead.")
-            }
-        }
-
-        /// Returns the notes that a new device finds in all heads.
-        func inHeads() async throws -> Set<String> {
-            let hierarchy = fixture.hierarchy.document(fixture.document)
-            let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
-            var manifests: [StoreManifest] = []
-            for name in published.published {
-                let bytes = try #require(try await backend.bytes(at: hierarchy.manifest(name)))
-                manifests.append(try StoreManifest(bytes, named: name, at: hierarchy.manifest(name)))
-            }
-            var notes: Set<String> = []
-            for head in Lineage.heads(of: manifests) {
-                let reader = try fixture.device("reader of \(head.name)", backend: backend)
-                _ = try await reader.pull(from: head.name.client, generation: head.name.generation).value
-                notes.formUnion(try reader.notes())
-            }
-            return notes
-        }
-    }
-
     @Test("D16: after an interrupted pull of another head and an edit, an upload includes only what the store holds")
     func pull() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads()
         try scene.a.write("from a")
         _ = try await scene.a.push().value
         let dying = try scene.dying(before: "pull")
@@ -67,7 +22,7 @@ struct InterruptedCommandTests {
 
     @Test("D16: after an interrupted pull of an older generation and an edit, the newer generation stays a head")
     func olderGeneration() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads()
         _ = try await scene.a.pull().value
         try scene.a.write("newest")
         let client = try await scene.a.push().value.client
@@ -84,7 +39,7 @@ struct InterruptedCommandTests {
         arguments: ["edited", "unchanged"]
     )
     func pushAndPull(then: String) async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads()
         try scene.a.write("from a")
         // The upload is published, and not recorded.
         let pushing = try scene.dying(before: "push")
@@ -99,7 +54,7 @@ struct InterruptedCommandTests {
 
     @Test("D16: an upload under this device's name with the content of a copy of the device belongs to the copy")
     func copyOfThisDevice() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads()
         _ = try await scene.a.pull().value
         try scene.a.write("of the device")
         // All files are uploaded, but the manifest isn't. The copy of this device continues under the same upload name.
@@ -144,5 +99,25 @@ struct InterruptedCommandTests {
         #expect(upload.client != begun.name.client, "it continues as another client")
         #expect(upload.divergedFrom == [begun.name.client])
         #expect(try await scene.inHeads() == ["base", "from b", "of the device", "of the copy"])
+    }
+}
+
+extension TwoHeads {
+    /// Returns the notes that a new device finds in all heads.
+    fileprivate func inHeads() async throws -> Set<String> {
+        let hierarchy = fixture.hierarchy.document(fixture.document)
+        let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
+        var manifests: [StoreManifest] = []
+        for name in published.published {
+            let bytes = try #require(try await backend.bytes(at: hierarchy.manifest(name)))
+            manifests.append(try StoreManifest(bytes, named: name, at: hierarchy.manifest(name)))
+        }
+        var notes: Set<String> = []
+        for head in Lineage.heads(of: manifests) {
+            let reader = try fixture.device("reader of \(head.name)", backend: backend)
+            _ = try await reader.pull(from: head.name.client, generation: head.name.generation).value
+            notes.formUnion(try reader.notes())
+        }
+        return notes
     }
 }

@@ -8,75 +8,12 @@ import Testing
 
 @Suite("The applied sets of a pull follow its store, also if the pull dies", .timeLimit(.minutes(60)))
 struct InterruptedPullTests {
-    private struct Scene {
-        let fixture: Fixture
-        let backend = InMemoryBackend()
-        let a: Device
-        let b: Device
-        let clientB: RemoteIdentifier
-
-        /// Creates two devices, of which `b` has pushed an edit and other applied sets than `a` has.
-        init() async throws {
-            fixture = try Fixture()
-            (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-            try a.write("base")
-            _ = try await a.push().value
-            _ = try await b.pull().value
-            try b.write("from b")
-            for file in WholeStoreFile.appliedSets {
-                let state = b.store.deletingLastPathComponent().appending(path: "state/applied")
-                let directory = try #require(try FileManager.default.contentsOfDirectory(atPath: state.path).first)
-                let queue = try DatabaseQueue(path: state.appending(path: "\(directory)/\(file.rawValue)").path)
-                try await queue.write { try $0.execute(sql: "INSERT INTO appliedSet VALUES ('of b', 'today')") }
-                try queue.close()
-            }
-            clientB = try await b.push().value.client
-        }
-
-        var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
-
-        /// Pulls the upload of `b` on device `a`, which dies before a change of its memory.
-        func pullDying(before change: String) async throws {
-            let dying = try fixture.device("a", backend: backend) { moment in
-                guard moment == "before \(change)" else { return }
-                throw RemoteError(.unavailable, "The device is dead.")
-            }
-            #expect(await code { try await dying.pull(from: clientB).value } == .remoteUnavailable)
-        }
-
-        /// Returns what a file of applied sets says that is applied.
-        func applied(in url: URL) throws -> [String] {
-            let queue = try DatabaseQueue(path: url.path)
-            defer { try? queue.close() }
-            return try queue.read { try String.fetchAll($0, sql: "SELECT identifier FROM appliedSet") }
-        }
-
-        /// Returns what the applied sets of an upload on the remote say.
-        func applied(_ file: WholeStoreFile, in upload: UploadName) async throws -> [String] {
-            let path = file.path(in: hierarchy.upload(upload))
-            let copy = fixture.folder.appending(path: UUID().uuidString)
-            try Data(#require(try await backend.bytes(at: path))).write(to: copy)
-            return try applied(in: copy)
-        }
-
-        /// Returns what the applied sets of the store of `a` say.
-        func appliedOfA(_ file: WholeStoreFile) throws -> [String] {
-            let key = DocumentKey(
-                application: ApplicationKey(remote: backend.identity, application: fixture.application.rawValue),
-                document: fixture.document.rawValue
-            )
-            let copy = fixture.folder.appending(path: UUID().uuidString)
-            try a.state.appliedSets(for: LocalStore(a.store).path, in: key).copyOrCreate(file, at: copy)
-            return try applied(in: copy)
-        }
-    }
-
     @Test(
         "a push after a pull that died when it had replaced the store uploads the applied sets of the pull",
         arguments: ["edited", "pushed, then edited"]
     )
     func push(store: String) async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads.withAppliedSets()
         try await scene.pullDying(before: "pull")
         #expect(try scene.a.notes() == ["base", "from b"], "the device died after the store was replaced")
         if store == "pushed, then edited" { #expect(try await scene.a.push().value.isUnchanged) }
@@ -91,7 +28,7 @@ struct InterruptedPullTests {
 
     @Test("a push after a pull that died before it replaced the store uploads the applied sets of the store")
     func notReplaced() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads.withAppliedSets()
         try await scene.pullDying(before: "pull begun")
         try scene.a.write("after")
         let client = try await scene.a.push().value.client
@@ -104,7 +41,7 @@ struct InterruptedPullTests {
 
     @Test("a pull doesn't use the applied sets of a former pull that failed")
     func leftByAFormerPull() async throws {
-        let scene = try await Scene()
+        let scene = try await TwoHeads.withAppliedSets()
         try await scene.pullDying(before: "pull begun")
         // What a client of TICoreDataSync may leave: a store without a manifest and without a set of applied commands.
         let published = try await PublishedStores.list(DefaultHooks(backend: scene.backend), scene.hierarchy)
@@ -117,5 +54,54 @@ struct InterruptedPullTests {
         _ = try await scene.a.pull(from: scene.clientB).value
         #expect(try scene.appliedOfA(.appliedSyncChangeSets) == ["of b"])
         #expect(try scene.appliedOfA(.appliedSyncCommandSets).isEmpty)
+    }
+}
+
+extension TwoHeads {
+    /// Creates the devices; the applied sets of `b` differ, too.
+    fileprivate static func withAppliedSets() async throws -> TwoHeads {
+        try await TwoHeads { b in
+            for file in WholeStoreFile.appliedSets {
+                let state = b.store.deletingLastPathComponent().appending(path: "state/applied")
+                let directory = try #require(try FileManager.default.contentsOfDirectory(atPath: state.path).first)
+                let queue = try DatabaseQueue(path: state.appending(path: "\(directory)/\(file.rawValue)").path)
+                try await queue.write { try $0.execute(sql: "INSERT INTO appliedSet VALUES ('of b', 'today')") }
+                try queue.close()
+            }
+        }
+    }
+
+    fileprivate var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
+
+    /// Pulls the upload of `b` on device `a`, which dies before a change of its memory.
+    fileprivate func pullDying(before change: String) async throws {
+        let dying = try dying(before: change)
+        #expect(await code { try await dying.pull(from: clientB).value } == .remoteUnavailable)
+    }
+
+    /// Returns what a file of applied sets says that is applied.
+    fileprivate func applied(in url: URL) throws -> [String] {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        return try queue.read { try String.fetchAll($0, sql: "SELECT identifier FROM appliedSet") }
+    }
+
+    /// Returns what the applied sets of an upload on the remote say.
+    fileprivate func applied(_ file: WholeStoreFile, in upload: UploadName) async throws -> [String] {
+        let path = file.path(in: hierarchy.upload(upload))
+        let copy = fixture.folder.appending(path: UUID().uuidString)
+        try Data(#require(try await backend.bytes(at: path))).write(to: copy)
+        return try applied(in: copy)
+    }
+
+    /// Returns what the applied sets of the store of `a` say.
+    fileprivate func appliedOfA(_ file: WholeStoreFile) throws -> [String] {
+        let key = DocumentKey(
+            application: ApplicationKey(remote: backend.identity, application: fixture.application.rawValue),
+            document: fixture.document.rawValue
+        )
+        let copy = fixture.folder.appending(path: UUID().uuidString)
+        try a.state.appliedSets(for: LocalStore(a.store).path, in: key).copyOrCreate(file, at: copy)
+        return try applied(in: copy)
     }
 }
