@@ -14,6 +14,7 @@ struct TwoHeads {
     /// Creates the devices.
     ///
     /// - Parameter prepare: What `b` does between its edit and its push.
+    /// - Throws: The errors of `prepare` and of the devices.
     init(_ prepare: (Device) async throws -> Void = { _ in }) async throws {
         fixture = try Fixture()
         (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
