@@ -87,7 +87,7 @@ struct SchedulerState: Sendable {
     var width: Int
     /// Whether fresh operations are held back.
     var isSuspended: Bool
-    /// The number of callers that cancel all operations now: until they are done, no fresh operation starts.
+    /// The number of callers that cancel several operations now: until they are done, no fresh operation starts.
     var freshHolds = 0
     /// Whether fresh operations that may not continue in the background are held back.
     var isInBackground = false
