@@ -28,10 +28,10 @@ struct BaseScan {
     private(set) var foundCount = 0
     /// Whether every row of the scan was found as soon as it was met.
     private var isComplete = true
-    /// The names of pending rows.
-    private let pending: Set<[UInt8]>
-    /// Those of them that the store had, and that weren't found.
-    private var missingPending: Set<[UInt8]> = []
+    /// Whether rows of the table are pending.
+    private let hasPending: Bool
+    /// The names of the pending rows that the store had, that the state doesn't have, and that weren't found.
+    private var missingRemoved: Set<[UInt8]> = []
 
     init(_ table: String, _ state: ReplicaState) throws {
         self.state = state
@@ -43,9 +43,15 @@ struct BaseScan {
             "SELECT id, number, name, image FROM rows WHERE id BETWEEN ? AND ? ORDER BY id"
         )
         lookup = try state.db.prepareApart("SELECT id, image FROM rows WHERE tbl = ? AND name = ?")
-        let names = try state.db.all("SELECT name, image IS NULL FROM pending WHERE tbl = ?", [state.table(table)])
-        pending = Set(names.compactMap { $0.bytes(0) })
-        missingPending = Set(names.compactMap { $0.integer(1) == 0 ? $0.bytes(0) : nil })
+        hasPending = try state.db.first("SELECT 1 FROM pending WHERE tbl = ? LIMIT 1", [state.table(table)]) != nil
+        guard hasPending else { return }
+        try state.db.forEach(
+            """
+            SELECT name FROM pending p WHERE tbl = ? AND image IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM rows r WHERE r.tbl = p.tbl AND r.name = p.name)
+            """,
+            [try state.table(table)]
+        ) { missingRemoved.insert($0.bytes(0) ?? []) }
     }
 
     /// Whether a row of the store is as it was; most calls end here.
@@ -70,13 +76,11 @@ struct BaseScan {
     }
 
     /// Whether the store had the row of the scan, and with these cells.
-    private mutating func holds(_ image: [UInt8]) throws -> Bool {
-        guard !pending.isEmpty, let name = scan.blob(2), pending.contains(name) else { return scan.holds(image, 3) }
+    private func holds(_ image: [UInt8]) throws -> Bool {
+        guard hasPending, let name = scan.blob(2) else { return scan.holds(image, 3) }
         let statement = try state.statements.pending.bind(RowKey(table: tableID, name: name))
         defer { statement.reset() }
-        guard try statement.step(), statement.holds(image, 0) else { return false }
-        missingPending.remove(name)
-        return true
+        return try statement.step() ? statement.holds(image, 0) : scan.holds(image, 3)
     }
 
     /// Finds a row by its name.
@@ -100,7 +104,7 @@ struct BaseScan {
         }
         var image = id == nil ? nil : lookup.blob(1)
         if let pending = try state.db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", key) {
-            missingPending.remove(encoded)
+            missingRemoved.remove(encoded)
             image = pending.bytes(0)
         }
         if image != nil { foundCount += 1 }
@@ -111,25 +115,21 @@ struct BaseScan {
 
     /// Calls `body` with the rows that the store had, and that weren't found.
     func forEachMissing(_ body: (Row) throws -> Void) throws {
-        for name in missingPending.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
-            let key = [try state.table(table), StoredValue.blob(name)]
-            let image = try state.db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", key)?.bytes(0)
-            try body(Row(name: try RowName(decoding: name), image: image))
+        for name in missingRemoved.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            try body(missingRow(RowName(decoding: name)))
         }
         guard !isComplete || !isStarted || isAtRow else { return }
         // Without the images, an index has all that is needed.
-        let rows = try state.db.prepareApart(
-            """
-            SELECT id, name FROM rows r
-            WHERE tbl = ? AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.tbl = r.tbl AND p.name = r.name)
-            """
-        )
+        let rows = try state.db.prepareApart("SELECT id, name FROM rows WHERE tbl = ?")
         try rows.bind([state.table(table)])
         while try rows.step() {
             guard let id = rows.integer(0), !found.contains(id) else { continue }
-            let image = try state.db.first("SELECT image FROM rows WHERE id = ?", [.integer(id)])?.bytes(0)
-            try body(Row(name: try RowName(decoding: rows.blob(1) ?? []), image: image))
+            try body(missingRow(RowName(decoding: rows.blob(1) ?? [])))
         }
+    }
+
+    private func missingRow(_ name: RowName) throws -> Row {
+        Row(name: name, image: try ReplicaPending(state).base(RowReference(table, name)))
     }
 
     // MARK: Ranges
@@ -158,14 +158,12 @@ struct BaseScan {
         names += former.filter { range.contains($0.key) }.sorted { $0.key < $1.key }.map(\.value)
         for name in names {
             let encoded = name.encoded
-            if pending.contains(encoded) {
-                guard missingPending.contains(encoded) else { continue }
-            } else {
+            if !missingRemoved.contains(encoded) {
                 try lookup.bind([try state.table(table), .blob(encoded)])
                 defer { lookup.reset() }
                 guard try lookup.step(), let id = lookup.integer(0), !found.contains(id) else { continue }
             }
-            try body(Row(name: name, image: try ReplicaPending(state).base(RowReference(table, name))))
+            try body(missingRow(name))
         }
     }
 }

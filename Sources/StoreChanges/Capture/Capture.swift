@@ -13,7 +13,7 @@ struct Capture {
     /// The rows whose integer keys SQLite has given to new rows, by table and number.
     private var formerRows: [String: [Int64: RowName]] = [:]
     /// The integer keys whose rows came or went, by table.
-    private var movedNumbers: [String: Set<Int64>] = [:]
+    private var movedNumbers: [String: [Int64]] = [:]
 
     /// Prepares a capture.
     ///
@@ -23,18 +23,19 @@ struct Capture {
     ///   - client: This device.
     ///   - changes: Where the changes go.
     ///   - counts: Whether a change counts.
+    /// - Throws: `DatabaseError`.
     init(
         of store: SQLConnection,
         _ state: ReplicaState,
         by client: ClientID,
         into changes: CapturedChanges,
         where counts: @escaping (Change) throws -> Bool = { _ in true }
-    ) {
+    ) throws {
         self.store = store
         self.state = state
         self.changes = changes
         self.counts = counts
-        names = RowNames(in: store, state, by: client)
+        names = try RowNames(in: store, state, by: client)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
     }
@@ -55,7 +56,7 @@ struct Capture {
         for table in own {
             for (number, row) in try reusedNumbers(of: table) {
                 formerRows[table.name, default: [:]][number] = row
-                movedNumbers[table.name, default: []].insert(number)
+                movedNumbers[table.name, default: []].append(number)
                 try names.create(number, in: table.name)
             }
         }
@@ -197,7 +198,7 @@ struct Capture {
         }
         counts.deleted += 1
         guard table.integerKey != nil, let number = try numbers.number(of: reference) else { return }
-        movedNumbers[table.name, default: []].insert(number)
+        movedNumbers[table.name, default: []].append(number)
     }
 
     /// The rows of a table that weren't compared, and that refer to integer keys whose rows came or went.
@@ -248,7 +249,7 @@ struct Capture {
         } else {
             let dangling = try table.danglingColumns(row, stored, among: Set(schema.columns))
             edit = .insert(InsertedRow(cells: stored.cells, wish: scan.number, dangling: dangling))
-            if let number = scan.number { movedNumbers[table.name, default: []].insert(number) }
+            if let number = scan.number { movedNumbers[table.name, default: []].append(number) }
         }
         try note(Change(table.name, row.row, edit), from: base, to: stored)
         try pending.setBase(row, stored.image)

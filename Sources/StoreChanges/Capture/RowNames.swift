@@ -8,8 +8,8 @@ final class RowNames {
     private let numbers: ReplicaNumbers
     private let client: ClientID
     private var tables: [String: ReferencedNames] = [:]
-    /// The encoded names of the rows that are new, by table and number.
-    private var created: [String: [Int64: [UInt8]]] = [:]
+    /// The names after it are those of rows that this capture found new.
+    private let lastCounter: Int64
 
     /// Prepares to name rows.
     ///
@@ -17,12 +17,14 @@ final class RowNames {
     ///   - store: A connection in a read transaction.
     ///   - state: The replica, in a write transaction.
     ///   - client: Who inserted the rows that have no name yet. The rows of the first baseline have their numbers as names.
-    init(in store: SQLConnection, _ state: ReplicaState, by client: ClientID) {
+    /// - Throws: `DatabaseError`.
+    init(in store: SQLConnection, _ state: ReplicaState, by client: ClientID) throws {
         self.store = store
         self.state = state
         self.client = client
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
+        lastCounter = try numbers.lastCounter()
     }
 
     /// The names of a table's rows, as references need them.
@@ -52,8 +54,16 @@ final class RowNames {
 
     private func encodedName(of number: Int64, in table: String) throws -> [UInt8] {
         guard client != .origin else { return RowName.numbered(client: client, number: number).encoded }
-        if let new = created[table]?[number] { return new }
-        return try pending.name(of: number, in: table) ?? create(number, in: table).encoded
+        if let holder = try pending.holder(of: number, in: table), try holder.isInStore || isNew(holder.name) {
+            return holder.name
+        }
+        return try create(number, in: table).encoded
+    }
+
+    /// Whether the row was found new by this capture, and maybe met only in references until now.
+    private func isNew(_ name: [UInt8]) throws -> Bool {
+        guard case .numbered(client, let counter) = try RowName(decoding: name) else { return false }
+        return counter > lastCounter
     }
 
     /// Gives a row a new name, because the user inserted it.
@@ -61,7 +71,6 @@ final class RowNames {
     func create(_ number: Int64, in table: String) throws -> RowName {
         let name = try numbers.createName(in: table, by: client)
         try numbers.setNumber(number, of: RowReference(table, name))
-        created[table, default: [:]][number] = name.encoded
         return name
     }
 }

@@ -28,7 +28,7 @@ extension Replica {
         try PageMemory(state).write(nil)
         let isMigration = try endsMigration()
         let captured = try CapturedChanges(state, isMigration: isMigration, limits)
-        var capture = Capture(of: connection, state, by: client, into: captured) { [self] change in
+        var capture = try Capture(of: connection, state, by: client, into: captured) { [self] change in
             switch side {
             case .remote: return false
             case .local: return try !deletesUnknownRow(change)

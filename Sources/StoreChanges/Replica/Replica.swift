@@ -73,7 +73,7 @@ package final class Replica {
         let seen = try storeSeen()
         let isMigration = try endsMigration()
         let captured = try CapturedChanges(state, isMigration: isMigration, limits)
-        var capture = Capture(of: SQLConnection(store), state, by: client, into: captured)
+        var capture = try Capture(of: SQLConnection(store), state, by: client, into: captured)
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
         guard !changes.isEmpty else { return [] }

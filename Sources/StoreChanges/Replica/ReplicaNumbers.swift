@@ -90,10 +90,13 @@ struct ReplicaNumbers {
 
     /// Creates a name for a row that was inserted in this device's store.
     func createName(in table: String, by client: ClientID) throws -> RowName {
-        let counter = try ReplicaFact.counter.readNumber(db) + 1
-        try ReplicaFact.counter.writeNumber(counter, db)
-        return .numbered(client: client, number: Int64(counter))
+        let counter = try lastCounter() + 1
+        try ReplicaFact.counter.writeNumber(UInt64(counter), db)
+        return .numbered(client: client, number: counter)
     }
+
+    /// The greatest number in a name of a row that was inserted in this device's store.
+    func lastCounter() throws -> Int64 { Int64(clamping: try ReplicaFact.counter.readNumber(db)) }
 
     /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
     func skipNames(of set: SyncChangeSet) throws {

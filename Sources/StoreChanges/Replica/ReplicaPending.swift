@@ -14,17 +14,19 @@ struct ReplicaPending {
         return try state.row(row)?.image
     }
 
-    /// The encoded name of the row that had a number in the store when it was last seen; `nil` if none had.
-    func name(of number: Int64, in table: String) throws -> [UInt8]? {
-        try db.first(
+    /// The encoded name of the row that has a number or had it last, and whether the store had the row when it was last seen;
+    /// `nil` if no row ever had the number.
+    func holder(of number: Int64, in table: String) throws -> (name: [UInt8], isInStore: Bool)? {
+        let row = try db.first(
             """
-            SELECT name FROM numbers n WHERE tbl = ?1 AND number = ?2 AND ifnull(
+            SELECT name, ifnull(
                 (SELECT image IS NOT NULL FROM pending p WHERE p.tbl = ?1 AND p.name = n.name),
                 EXISTS (SELECT 1 FROM rows r WHERE r.tbl = ?1 AND r.name = n.name)
-            )
+            ) FROM numbers n WHERE tbl = ?1 AND number = ?2
             """,
             [state.table(table), .integer(number)]
-        )?.bytes(0)
+        )
+        return row.map { ($0.bytes(0) ?? [], $0.integer(1) == 1) }
     }
 
     /// Calls `body` with each row of a table, and what the store held for it, the rows that it didn't have left out.
@@ -192,17 +194,25 @@ struct ReplicaPending {
         try image(state.rowKey(row)) != nil && state.row(row) != nil
     }
 
-    /// The rows that aren't in the store yet and will need an integer key.
-    func unnumbered() throws -> [RowReference] {
-        let rows = try db.all(
-            """
-            SELECT p.tbl, p.name FROM pending p JOIN rows r ON r.tbl = p.tbl AND r.name = p.name
-            WHERE p.image IS NULL AND r.number IS NULL ORDER BY p.id
-            """
-        )
-        return try rows.map {
-            RowReference(state.tableName($0.integer(0)), try RowName(decoding: $0.bytes(1) ?? []))
-        }.filter { state.schema.hasIntegerKey($0.table) }
+    /// Calls `body`, which may number it, with each row that isn't in the store yet and will need an integer key.
+    func forEachUnnumbered(_ body: (RowReference) throws -> Void) throws {
+        var last: Int64 = 0
+        while true {
+            let rows = try db.all(
+                """
+                SELECT p.tbl, p.name, p.id FROM pending p JOIN rows r ON r.tbl = p.tbl AND r.name = p.name
+                WHERE p.image IS NULL AND r.number IS NULL AND p.id > ? ORDER BY p.id LIMIT 1000
+                """,
+                [.integer(last)]
+            )
+            guard let end = rows.last?.integer(2) else { return }
+            for row in rows {
+                let table = state.tableName(row.integer(0))
+                guard state.schema.hasIntegerKey(table) else { continue }
+                try body(RowReference(table, RowName(decoding: row.bytes(1) ?? [])))
+            }
+            last = end
+        }
     }
 
     /// The pending rows without a key that the store doesn't refuse.

@@ -40,7 +40,7 @@ final class StoreWriter {
 
     /// Gives every row that is about to be written an integer key, in the replica alone.
     func assignNumbers() throws {
-        for row in try pending.unnumbered() { try assignNumber(row) }
+        try pending.forEachUnnumbered(assignNumber)
     }
 
     /// The greatest number that a row gets, unless the user gave it a greater one.

@@ -75,6 +75,44 @@ struct CaptureTests {
         #expect(try phone.content() == laptop.content() && phone.conflicts().isEmpty)
     }
 
+    @Test("Thousands of rows that two devices inserted at once get other numbers, and references follow them")
+    func manyRows() throws {
+        let devices = [
+            try SimulatedDevice("laptop", schemaSQL: Self.folders),
+            try SimulatedDevice("phone", schemaSQL: Self.folders),
+        ]
+        let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 1200)"
+        for device in devices {
+            try device.edit("\(numbers) INSERT INTO folder SELECT n, '\(device.client) ' || n, 'red' FROM numbers")
+            // A reference is met before the row of the next folder.
+            try device.edit("\(numbers) INSERT INTO note SELECT n, 1201 - n, '\(device.client)' FROM numbers")
+            try device.capture()
+        }
+        try devices[0].integrate(devices[1].sets)
+        try devices[1].integrate(devices[0].sets)
+        // What waits to be written isn't captured, and isn't taken for deleted rows.
+        for device in devices { #expect(try device.capture() == nil) }
+        for device in devices { try device.write() }
+        for device in devices {
+            #expect(try device.capture() == nil)
+            let count = "SELECT count(*), count(DISTINCT folder.name), sum(folder.name LIKE note.title || '%')"
+            #expect(try device.rows("\(count) FROM note JOIN folder ON folder.id = folder") == ["2400|2400|2400"])
+        }
+        #expect(try devices[0].content() == devices[1].content())
+        // Rows of which the store has none yet are edited and deleted elsewhere, while this device captures.
+        try devices[0].edit("UPDATE folder SET color = 'blue' WHERE id % 2 = 0")
+        try devices[0].edit("DELETE FROM note WHERE id % 3 = 0")
+        let first = devices[0].sets.count
+        try devices[0].capture()
+        try devices[1].integrate(Array(devices[0].sets.dropFirst(first)))
+        #expect(try devices[1].capture() == nil)
+        try devices[1].edit("DELETE FROM note WHERE id = (SELECT min(id) FROM note)")
+        let deleted = try #require(try devices[1].capture())
+        #expect(deleted.changes.count == 1)
+        try devices[1].write()
+        #expect(try devices[1].capture() == nil)
+    }
+
     @Test("A store is valid after each of the sets that were captured together", arguments: 0..<40)
     func validity(seed: UInt64) throws {
         let schema = """
