@@ -24,7 +24,8 @@ extension Capture {
         _ stored: StoredRow,
         among deletedParents: [LookupKey: [RowReference]]
     ) throws -> Set<RowReference> {
-        let keys = try cascades(of: row.table).compactMap { state.schema.childKey($0, of: row, stored) }
+        let keys = outgoing(of: try state.schema.table(row.table)).filter(cascades)
+            .compactMap { state.schema.childKey($0, of: row, stored) }
         return Set(keys.flatMap { deletedParents[$0] ?? [] })
     }
 
@@ -34,7 +35,7 @@ extension Capture {
     func deletedParents() throws -> [LookupKey: [RowReference]] {
         var parents: [LookupKey: [RowReference]] = [:]
         for (row, stored) in deleted {
-            for id in try state.schema.table(row.table).incoming where try cascades(of: id.table).contains(id) {
+            for id in try state.schema.table(row.table).incoming where cascades(id) {
                 guard let key = state.schema.childKey(id, leadingTo: row, stored) else { continue }
                 parents[key, default: []].append(row)
             }
@@ -43,13 +44,15 @@ extension Capture {
     }
 
     /// Whether deleted rows of a table can take others with them, or the other way round.
-    func canCascade(_ table: String) throws -> Bool {
-        if try !cascades(of: table).isEmpty { return true }
-        return try state.schema.table(table).incoming.contains { try cascades(of: $0.table).contains($0) }
+    func canCascade(_ table: FoldSchema.Table) -> Bool {
+        outgoing(of: table).contains(where: cascades) || table.incoming.contains(where: cascades)
     }
 
-    private func cascades(of table: String) throws -> [FoldSchema.ReferenceID] {
-        try state.schema.table(table).references.enumerated().filter { $0.element.key.onDelete == .cascade }
-            .map { FoldSchema.ReferenceID(table: table, index: $0.offset) }
+    private func outgoing(of table: FoldSchema.Table) -> some Collection<FoldSchema.ReferenceID> {
+        table.references.indices.lazy.map { FoldSchema.ReferenceID(table: table.schema.name, index: $0) }
+    }
+
+    private func cascades(_ id: FoldSchema.ReferenceID) -> Bool {
+        state.schema.tables[id.table]?.references[id.index].key.onDelete == .cascade
     }
 }

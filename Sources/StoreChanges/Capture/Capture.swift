@@ -191,7 +191,7 @@ struct Capture {
         let schema = try state.schema.table(table.name)
         try schema.check(image)
         let reference = RowReference(table.name, row.name)
-        if try canCascade(table.name) {
+        if canCascade(schema) {
             deleted[reference] = StoredRow(schema, image)
         } else {
             try noteDeleted(reference, StoredRow(schema, image), parents: [])

@@ -4,7 +4,8 @@
 /// become several sets: as if the user had made them one after the other, and the app's store had been valid after each set. So a
 /// device that has only some of the sets has a valid state too. Only the set with all changes that must stay together may be larger.
 ///
-/// The changes wait in a temporary table until the capture has ended, and are written there in runs.
+/// The changes wait in a temporary table until the capture has ended, and are written there in runs. Without changes there is
+/// no table.
 struct CapturedChanges {
     /// How many changes a set has, and how large their rows are together, unless more must stay together.
     struct Limits {
@@ -38,14 +39,14 @@ struct CapturedChanges {
     private let limits: Limits
     private let tables: [String: Table]
     private var runs: [Phase: (changes: [Change], size: Int)] = [:]
-    private(set) var count = 0
+    private(set) var isEmpty = true
+    /// Whether the temporary table exists.
+    private var isStored = false
     private var lateRanks: Set<Int> = []
     /// The values by which references find rows that must be there after the changes that stay together.
     private var needed: Set<LookupKey> = []
     /// The tables whose inserted rows must stay together.
     private var undivided: Set<String>
-
-    var isEmpty: Bool { count == 0 }
 
     /// What is asked of a table for each of its changes.
     private struct Table {
@@ -71,16 +72,21 @@ struct CapturedChanges {
     ///   - state: The replica, in a write transaction.
     ///   - isMigration: Whether they are captured together with a change of the schema.
     ///   - limits: The limits of a set.
-    /// - Throws: `DatabaseError`.
-    init(_ state: ReplicaState, isMigration: Bool, _ limits: Limits) throws {
+    init(_ state: ReplicaState, isMigration: Bool, _ limits: Limits) {
         (self.state, self.isMigration, self.limits) = (state, isMigration, limits)
         tables = state.schema.tables.mapValues { Table($0) }
         undivided = state.schema.tablesInCycles
+    }
+
+    private mutating func createTable() throws {
+        guard !isStored else { return }
+        // Of a capture that failed, or whose changes are captured again.
         try state.db.execute("DROP TABLE IF EXISTS temp.captured")
         try state.db.execute(
             "CREATE TEMP TABLE captured (id INTEGER PRIMARY KEY, phase INTEGER, size INTEGER, bytes BLOB)"
         )
         try state.db.execute("CREATE INDEX temp.captured_phases ON captured (phase, id)")
+        isStored = true
     }
 
     // MARK: Adding
@@ -93,7 +99,7 @@ struct CapturedChanges {
     ///   - present: The row from then on; `nil` if it's gone.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     mutating func append(_ change: Change, from former: StoredRow?, to present: StoredRow?) throws {
-        count += 1
+        isEmpty = false
         let phase = try phase(of: change, to: present)
         if phase == .middle { try noteNeeds(of: change, from: former, to: present) }
         var run = runs.removeValue(forKey: phase) ?? ([], 0)
@@ -123,6 +129,7 @@ struct CapturedChanges {
     private mutating func write(_ phase: Phase) throws {
         guard let run = runs.removeValue(forKey: phase) else { return }
         if case .late(let rank) = phase { lateRanks.insert(rank) }
+        try createTable()
         try state.db.execute(
             "INSERT INTO temp.captured (phase, size, bytes) VALUES (?, ?, ?)",
             [.integer(phase.number), .integer(Int64(run.size)), .blob(SyncChangeSet(.ofRun, run.changes).encoded)]
@@ -208,6 +215,7 @@ struct CapturedChanges {
 
     /// All changes, in no order.
     mutating func all() throws -> [Change] {
+        guard !isEmpty else { return [] }
         try writeAll()
         var changes: [Change] = []
         try state.db.forEach("SELECT bytes FROM temp.captured ORDER BY id") {
@@ -220,6 +228,7 @@ struct CapturedChanges {
 
     /// Calls `body` with the changes of each set, in order.
     mutating func forEachSet(_ body: ([Change]) throws -> Void) throws {
+        guard !isEmpty else { return }
         try writeAll()
         try moveNeededRows()
         var set: [Change] = []

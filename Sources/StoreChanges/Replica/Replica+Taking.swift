@@ -27,7 +27,7 @@ extension Replica {
         }
         try PageMemory(state).write(nil)
         let isMigration = try endsMigration()
-        let captured = try CapturedChanges(state, isMigration: isMigration, limits)
+        let captured = CapturedChanges(state, isMigration: isMigration, limits)
         var capture = try Capture(of: connection, state, by: client, into: captured) { [self] change in
             switch side {
             case .remote: return false

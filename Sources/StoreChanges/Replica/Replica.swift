@@ -72,7 +72,7 @@ package final class Replica {
     ) throws -> [OwnSet] {
         let seen = try storeSeen()
         let isMigration = try endsMigration()
-        let captured = try CapturedChanges(state, isMigration: isMigration, limits)
+        let captured = CapturedChanges(state, isMigration: isMigration, limits)
         var capture = try Capture(of: SQLConnection(store), state, by: client, into: captured)
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
@@ -87,7 +87,7 @@ package final class Replica {
         let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes.all()))
         header.seen = try log.integrated().filter { $0.key != client }
         if !capturesVoidSets { try judgement.refuseMissingSets(header) }
-        var repeated = try CapturedChanges(state, isMigration: isMigration, limits)
+        var repeated = CapturedChanges(state, isMigration: isMigration, limits)
         for change in late { try repeated.append(repeated: change) }
         return try add(header, repeated)
     }
