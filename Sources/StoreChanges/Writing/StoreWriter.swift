@@ -213,68 +213,6 @@ final class StoreWriter {
         }
     }
 
-    /// Writes as many rows as the store's constraints allow.
-    ///
-    /// - Throws: ``RefusedRows`` with all others; `DatabaseError`.
-    private func collectRefusals<Item>(
-        _ items: [Item],
-        row: (Item) -> RowReference,
-        write: (Item) throws -> Void
-    ) throws {
-        var refused = RefusedRows(reasons: [:])
-        for item in items {
-            do {
-                try write(item)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                refused.reasons[row(item)] = error.message ?? "\(error.resultCode)"
-                guard store.isInTransaction else { throw refused }
-            }
-        }
-        guard refused.reasons.isEmpty else { throw refused }
-    }
-
-    /// Adds the rows that have to wait with refused ones, so that every reference in the store leads where it did: rows that
-    /// refer to a new row, and rows to which a row refers that stays as it is.
-    private func addingDependents(to reasons: [RowReference: String]) throws -> [RowReference: String] {
-        var reasons = reasons
-        var formerCount = 0
-        while formerCount < reasons.count {
-            formerCount = reasons.count
-            var absent: Set<RowReference> = []
-            var needed: Set<RowReference> = []
-            try pending.forEachDifference { target in
-                guard reasons[target.row] != nil else { return }
-                if let former = target.former {
-                    needed.formUnion(try parents(of: target.row, former))
-                } else {
-                    absent.insert(target.row)
-                }
-            }
-            try pending.forEachDifference { target in
-                let waits =
-                    try target.present.map { try !absent.isDisjoint(with: parents(of: target.row, $0)) }
-                    ?? needed.contains(target.row)
-                if waits, reasons[target.row] == nil { reasons[target.row] = Self.dependsOnRefused }
-            }
-            for row in try pending.counted where reasons[row] == nil {
-                let stored = StoredRow(countedIn: try state.schema.table(row.table))
-                if try !absent.isDisjoint(with: parents(of: row, stored)) { reasons[row] = Self.dependsOnRefused }
-            }
-        }
-        return reasons
-    }
-
-    private static let dependsOnRefused = "it belongs to a row that is refused"
-
-    /// The rows to whose keys a row refers.
-    private func parents(of row: RowReference, _ stored: StoredRow) throws -> [RowReference] {
-        try state.schema.table(row.table).references.compactMap { reference in
-            let cells = reference.key.columns.map { state.schema.cell($0, of: row, stored) }
-            guard !cells.contains(.null) else { return nil }
-            return try key(reference, cells)
-        }
-    }
-
     /// The row to which a reference leads by its key; `nil` if it leads to other columns.
     private func key(_ reference: FoldSchema.Reference, _ cells: [Cell]) throws -> RowReference? {
         if cells.count == 1, case .row(let name) = cells[0] { return RowReference(reference.parent, name) }
