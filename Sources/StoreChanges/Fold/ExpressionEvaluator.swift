@@ -5,10 +5,11 @@ import GRDB
 package protocol ExpressionEvaluator {
     /// The values that are unique in combination, for an index with expressions or a condition.
     ///
-    /// - Returns: The values; `nil` if the index doesn't have the row.
+    /// - Returns: The values; `nil` if the index doesn't have the row, or if SQLite can't evaluate them: no store with the index
+    ///   takes such a row.
     func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]?
 
-    /// Whether a row violates a `CHECK` constraint.
+    /// Whether a row violates a `CHECK` constraint, or SQLite can't evaluate one for it.
     func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool
 
     /// The constant defaults of a table's columns; a row that was inserted without these columns has them.
@@ -73,8 +74,12 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         let values = try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = ON")
             try db.execute("DELETE FROM \(table.name.quotedName)")
-            try insert(cells, of: table, into: db)
-            return try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)")
+            do {
+                try insert(cells, of: table, into: db)
+                return try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)")
+            } catch let error as DatabaseError where error.isOfRow {
+                return nil
+            }
         }
         return values.map { values in
             // A column's own cell, because its name says more than its number here.
@@ -90,7 +95,7 @@ package final class ScratchEvaluator: ExpressionEvaluator {
             do {
                 try insert(cells, of: table, into: db)
                 return false
-            } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_CHECK {
+            } catch let error as DatabaseError where error.isOfRow {
                 return true
             }
         }

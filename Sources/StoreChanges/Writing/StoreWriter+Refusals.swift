@@ -14,7 +14,7 @@ extension StoreWriter {
         for item in items {
             do {
                 try write(item)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            } catch let error as DatabaseError where error.isOfRow {
                 refused.reasons[row(item)] = error.message ?? "\(error.resultCode)"
                 guard store.isInTransaction else { throw refused }
             }

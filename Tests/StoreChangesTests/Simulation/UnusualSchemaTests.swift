@@ -4,33 +4,6 @@ import StoreChanges
 import Synchronization
 import Testing
 
-/// Two devices whose apps have the same schema.
-private struct DevicePair {
-    let laptop: SimulatedDevice
-    let phone: SimulatedDevice
-
-    init(_ sql: String) throws {
-        laptop = try SimulatedDevice("laptop", schemaSQL: sql)
-        phone = try SimulatedDevice("phone", schemaSQL: sql)
-    }
-
-    /// Lets both devices capture, integrate and write until they have nothing for each other.
-    func exchange() throws {
-        for _ in 0..<3 {
-            let captured = try [laptop, phone].map { device in
-                let former = device.sets.count
-                try device.capture()
-                return Array(device.sets.dropFirst(former))
-            }
-            try laptop.integrate(captured[1])
-            try phone.integrate(captured[0])
-            for device in [laptop, phone] { try device.write() }
-        }
-        #expect(try laptop.capture() == nil && phone.capture() == nil, "no write is taken for an edit")
-        #expect(try laptop.content() == phone.content())
-    }
-}
-
 /// Schemas that SQLite accepts and few apps have: their rows arrive, and none is lost.
 @Suite("Unusual schemas", .timeLimit(.minutes(60)))
 struct UnusualSchemaTests {

@@ -1,0 +1,63 @@
+import StoreChanges
+import Testing
+
+@Suite("Unusual keys, indexes and constraints", .timeLimit(.minutes(60)))
+struct UnusualIndexTests {
+    /// The rows of a query on a device, without the quotes of text.
+    private static func rows(_ device: SimulatedDevice, _ sql: String) throws -> [String] {
+        try device.rows(sql).map { $0.replacing("\"", with: "") }
+    }
+
+    @Test("A row waits whose values an index can't evaluate after a merge, and comes once they are others")
+    func unevaluatedIndex() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT, path TEXT);
+            CREATE UNIQUE INDEX note_key ON note (json_extract(body, path));
+            """
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, NULL, '$.a')")
+        try devices.exchange()
+        try devices.laptop.edit("UPDATE note SET body = '{}'")
+        try devices.phone.edit("UPDATE note SET path = 'nowhere'")
+        try devices.laptop.edit("INSERT INTO note VALUES (2, NULL, 'other')")
+        try devices.exchange()
+        let query = "SELECT id, body, path FROM note ORDER BY id"
+        #expect(try Self.rows(devices.laptop, query) == ["1|{}|$.a", "2|NULL|other"])
+        #expect(try Self.rows(devices.phone, query) == ["1|NULL|nowhere", "2|NULL|other"])
+        for device in [devices.laptop, devices.phone] { #expect(try device.refusals().map(\.count) == [1]) }
+        try devices.laptop.edit("UPDATE note SET path = '$.b' WHERE id = 1")
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            #expect(try Self.rows(device, query) == ["1|{}|$.b", "2|NULL|other"])
+            #expect(try device.refusals().isEmpty)
+        }
+    }
+
+    @Test("An edit is left out if a constraint can't be evaluated after its repair")
+    func unevaluatedConstraint() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE note (
+                id INTEGER PRIMARY KEY, body TEXT, path TEXT UNIQUE, CHECK (json_extract(body, path) IS NOT 0)
+            );
+            """
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, NULL, 'nowhere'), (2, NULL, '$.a')")
+        try devices.exchange()
+        try devices.phone.edit("UPDATE note SET path = '$.b' WHERE id = 2")
+        let former = try #require(try devices.phone.capture(at: 1_000))
+        try devices.laptop.edit("UPDATE note SET path = '$.b', body = '{}' WHERE id = 1")
+        try devices.laptop.capture(at: 2_000)
+        try devices.laptop.integrate([former])
+        try devices.laptop.write()
+        try devices.phone.integrate(Array(devices.laptop.sets.suffix(1)))
+        try devices.phone.write()
+        for device in [devices.laptop, devices.phone] {
+            let rows = try Self.rows(device, "SELECT id, body, path FROM note ORDER BY id")
+            #expect(rows == ["1|NULL|nowhere", "2|NULL|$.b"])
+            #expect(try device.conflicts().map(\.rule) == [.takenBack, .leftOut])
+        }
+        #expect(try devices.laptop.content() == devices.phone.content())
+    }
+}
