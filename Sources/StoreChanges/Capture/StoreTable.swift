@@ -203,10 +203,24 @@ struct StoreTable {
         let isCounted = state.schema.isCounted(row)
         let named = isCounted ? columns : table.schema.key.columns
         let values = try named.map { try value(state.schema.cell($0, of: row, StoredRow(countedIn: table)), of: $0) }
-        guard isCounted else { return (named.map { "\($0.quotedName) = ?" }.joined(separator: " AND "), values) }
+        guard isCounted else { return condition(named, values) }
         // A row without a key is found by its bytes, because its name has them: 1 isn't 1.0 here.
         let conditions = named.map { "\($0.quotedName) IS ? COLLATE BINARY AND typeof(\($0.quotedName)) = typeof(?)" }
         return (conditions.joined(separator: " AND "), values.flatMap { [$0, $0] })
+    }
+
+    /// The condition that only the row with a natural key fulfils.
+    private func condition(_ key: [String], _ values: [StoredValue]) -> (String, [StoredValue]) {
+        var (conditions, bound): ([String], [StoredValue]) = ([], [])
+        for (column, value) in zip(key, values) {
+            let collation = table.keyCollations[column] ?? .binary
+            // By its index SQLite finds the row fast, and by the bytes no row of another name.
+            for collation in collation == .binary ? [.binary] : [collation, .binary] {
+                conditions.append("\(column.quotedName) = ? COLLATE \(collation.rawValue)")
+                bound.append(value)
+            }
+        }
+        return (conditions.joined(separator: " AND "), bound)
     }
 
     /// Deletes a row, if it's there.

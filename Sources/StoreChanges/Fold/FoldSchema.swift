@@ -8,6 +8,8 @@ package final class FoldSchema {
         /// All columns that are stored, in ascending order of their names.
         let columns: [String]
         let keyColumns: Set<String>
+        /// How an index compares text in the columns of a natural key.
+        let keyCollations: [String: Collation]
         /// The columns outside the key, in ascending order of their names.
         let valueColumns: [String]
         /// Where each of them is.
@@ -46,6 +48,7 @@ package final class FoldSchema {
                 let sortName = FoldSchema.sortName(named, index.condition)
                 return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
             }.sorted { $0.sortName.precedes($1.sortName) }
+            keyCollations = table.keyCollations
             checkGroups = FoldSchema.groups(table.checks.map(\.columns))
         }
 
@@ -312,6 +315,17 @@ package final class FoldSchema {
         case .numbered: AliasKey(table: row.table, columns: columns, cells: [.row(row.row)])
         case .key(let cells): AliasKey(table: row.table, columns: columns, cells: cells)
         }
+    }
+}
+
+extension TableSchema {
+    /// How an index compares text in the columns of a natural key: as bytes, if one of several indexes does.
+    fileprivate var keyCollations: [String: Collation] {
+        let indexes = uniques.filter { $0.condition == nil && Set($0.columns ?? []) == Set(key.columns) }
+        let binary = indexes.first { $0.terms.allSatisfy { $0.collation == .binary } }
+        let terms = (binary ?? indexes.first)?.terms ?? []
+        let pairs = terms.compactMap { term in term.column.map { ($0, term.collation) } }
+        return Dictionary(pairs) { first, _ in first }
     }
 }
 

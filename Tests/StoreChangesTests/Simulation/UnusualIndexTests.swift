@@ -60,4 +60,23 @@ struct UnusualIndexTests {
         }
         #expect(try devices.laptop.content() == devices.phone.content())
     }
+
+    @Test("A row is found by the bytes of its key where the column ignores case and the key's index doesn't")
+    func caseOfKey() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE tag (name TEXT NOT NULL COLLATE NOCASE, color TEXT);
+            CREATE UNIQUE INDEX tag_name ON tag (name COLLATE BINARY);
+            """
+        )
+        try devices.laptop.edit("INSERT INTO tag VALUES ('work', 'red'), ('Work', 'blue')")
+        try devices.exchange()
+        let query = "SELECT name, color FROM tag ORDER BY name COLLATE BINARY"
+        try devices.laptop.edit("UPDATE tag SET color = 'green' WHERE name = 'work' COLLATE BINARY")
+        try devices.exchange()
+        #expect(try Self.rows(devices.phone, query) == ["Work|blue", "work|green"])
+        try devices.laptop.edit("DELETE FROM tag WHERE name = 'work' COLLATE BINARY")
+        try devices.exchange()
+        #expect(try Self.rows(devices.phone, query) == ["Work|blue"])
+    }
 }
