@@ -63,10 +63,11 @@ final class StoreWriter {
         try numbers.setNumber(number, of: row)
     }
 
+    /// Whether a new row may get a number: `AUTOINCREMENT` promises that it's no former row's.
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
         guard let other = try numbers.name(of: number, in: table.name) else { return true }
         let row = RowReference(table.name, other)
-        return try state.row(row) == nil && pending.base(row) == nil
+        return try state.row(row) == nil && pending.base(row) == nil && table.reusesNumbers
     }
 
     // MARK: Writing

@@ -79,4 +79,23 @@ struct UnusualIndexTests {
         try devices.exchange()
         #expect(try Self.rows(devices.phone, query) == ["Work|blue"])
     }
+
+    @Test(
+        "A new row gets the number of a deleted one, as its author's row has it, unless the table promises otherwise",
+        arguments: [("", "1"), (" AUTOINCREMENT", "2")]
+    )
+    func numberOfDeletedRow(keyword: String, number: String) throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY\(keyword), title TEXT)")
+        try devices.laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        try devices.laptop.capture()
+        try devices.laptop.write()
+        try devices.laptop.edit("DELETE FROM note")
+        try devices.laptop.capture()
+        try devices.laptop.write()
+        try devices.phone.edit("INSERT INTO note (title) VALUES ('bread')")
+        try devices.phone.capture()
+        try devices.laptop.integrate(devices.phone.sets)
+        try devices.laptop.write()
+        #expect(try Self.rows(devices.laptop, "SELECT id, title FROM note") == ["\(number)|bread"])
+    }
 }
