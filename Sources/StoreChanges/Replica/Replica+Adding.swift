@@ -1,5 +1,50 @@
 /// New sets of this device.
 extension Replica {
+    /// The header of this device's next set.
+    func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
+        let owner = try owner
+        // No other device would get a set of a former client: this device doesn't publish as that client any more.
+        guard owner == nil || owner == client else {
+            throw StoreChangesError(
+                .busy,
+                "Another process has just begun to synchronize the store as another client. Nothing was recorded. Try again."
+            )
+        }
+        // A device that was restored from a backup continues after the sets that it had published. While they wait for others,
+        // another set of the same number could take the place of one of them.
+        let last = try log.lastArrived(of: client)
+        guard try capturesVoidSets || last == log.lastIntegrated(of: client) else {
+            throw MissingSets(clients: [client])
+        }
+        let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
+        let (version, description) = try log.versions.versionForCapture(after: lastHeader)
+        var header = SyncChangeSet.Header(
+            id: SetID(client, (last?.sequence ?? 0) + 1),
+            predecessor: last?.digest ?? .none,
+            stamp: try nextStamp(at: time),
+            seen: seen.filter { $0.key != client },
+            schema: version
+        )
+        header.schemaDescription = description
+        return header
+    }
+
+    /// The time of this device's next set, after all times that it has read.
+    private func nextStamp(at time: UInt64) throws -> Stamp {
+        let stamp = Stamp(rawValue: max(try ReplicaFact.clock.readNumber(db) + 1, time))
+        guard stamp <= Stamp.maximum else {
+            throw StoreChangesError(
+                .corrupt,
+                """
+                A device has published edits of the last time that can be recorded, which only a program does that is broken: no \
+                device can record later ones. Nothing was recorded, and the store stays as it is. Synchronize it as another \
+                document.
+                """
+            )
+        }
+        return stamp
+    }
+
     /// Adds a new set of this device, and integrates it.
     func add(_ set: SyncChangeSet) throws -> [OwnSet] {
         let references = try integrate([set], from: .captured)

@@ -106,36 +106,6 @@ package final class Replica {
         return isMigration
     }
 
-    /// The header of this device's next set.
-    func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
-        let owner = try owner
-        // No other device would get a set of a former client: this device doesn't publish as that client any more.
-        guard owner == nil || owner == client else {
-            throw StoreChangesError(
-                .busy,
-                "Another process has just begun to synchronize the store as another client. Nothing was recorded. Try again."
-            )
-        }
-        // A device that was restored from a backup continues after the sets that it had published. While they wait for others,
-        // another set of the same number could take the place of one of them.
-        let last = try log.lastArrived(of: client)
-        guard try capturesVoidSets || last == log.lastIntegrated(of: client) else {
-            throw MissingSets(clients: [client])
-        }
-        let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
-        let (version, description) = try log.versions.versionForCapture(after: lastHeader)
-        let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
-        var header = SyncChangeSet.Header(
-            id: SetID(client, (last?.sequence ?? 0) + 1),
-            predecessor: last?.digest ?? .none,
-            stamp: Stamp(rawValue: stamp),
-            seen: seen.filter { $0.key != client },
-            schema: version
-        )
-        header.schemaDescription = description
-        return header
-    }
-
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.
     package func integrate(_ sets: [any ChangeSetSource]) throws { try integrate(sets, from: .otherDevice) }
 

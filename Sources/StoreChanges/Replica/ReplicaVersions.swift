@@ -35,7 +35,10 @@ struct ReplicaVersions {
     func version() throws -> SchemaVersion {
         let known = try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(ownDigest.rawValue)])?.integer(0)
         let greatest = try db.first("SELECT max(number) FROM schemas")?.integer(0) ?? 0
-        return SchemaVersion(UInt64(known ?? greatest + 1), ownDigest)
+        return SchemaVersion(
+            known.map { UInt64($0) } ?? min(UInt64(greatest) + 1, SchemaVersion.maximumNumber),
+            ownDigest
+        )
     }
 
     /// Gives the store's schema its number, before another device's schema can take it.

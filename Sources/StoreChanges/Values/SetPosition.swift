@@ -41,7 +41,7 @@ public struct SetID: Hashable, Sendable, CustomStringConvertible {
 public struct Stamp: RawRepresentable, Hashable, Sendable, Comparable {
     /// The milliseconds.
     public var rawValue: UInt64
-    /// The greatest stamp that is well-formed; there is always room for a greater one in 64 bits.
+    /// The greatest stamp that is well-formed, 146 million years from now: no device can capture after it.
     public static let maximum = Stamp(rawValue: 1 << 62)
 
     /// Creates a stamp.

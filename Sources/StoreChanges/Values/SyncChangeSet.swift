@@ -91,7 +91,7 @@ public struct SetDigest: RawRepresentable, Hashable, Sendable {
 
 /// The version of a schema: changes to a schema count up, and two schemas of one number differ in their digest.
 public struct SchemaVersion: Hashable, Sendable {
-    /// The greatest number that is well-formed; there is always room for a greater one in 64 bits.
+    /// The greatest number that is well-formed; all schemas after it have it too.
     static let maximumNumber: UInt64 = 1 << 62
 
     /// Counts up with every change.
