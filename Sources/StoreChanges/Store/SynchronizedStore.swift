@@ -176,12 +176,14 @@ package final class SynchronizedStore {
     }
 
     /// Waits until no other process uses a replica; none does until the file is unlocked.
+    ///
+    /// - Throws: ``StoreChangesError``, and `CancellationError` if the task is cancelled while it waits.
     static func lock(_ replica: URL) throws -> OpenFile {
         do {
             let lock = try OpenFile(path: replica.path + ".lock", O_RDWR | O_CREAT)
-            _ = try lock.lock(waits: true)
+            try wait(for: lock)
             return lock
-        } catch {
+        } catch let error as Errno {
             throw StoreChangesError(
                 .cannotWrite,
                 "\(replica.path) can't be locked. Check the permissions of its directory.",
@@ -189,6 +191,17 @@ package final class SynchronizedStore {
             )
         }
     }
+
+    /// Waits for a lock as long as the task isn't cancelled: another process may hold the lock for minutes.
+    private static func wait(for lock: OpenFile) throws {
+        while try !lock.lock() {
+            try Task.checkCancellation()
+            Thread.sleep(forTimeInterval: lockInterval)
+        }
+    }
+
+    /// How long to wait until a lock is tried again, in seconds.
+    private static let lockInterval = 0.02
 
     /// How long a connection waits for another one, in seconds.
     static let busyTimeout = 5.0
@@ -282,7 +295,7 @@ package final class SynchronizedStore {
 
     func locked<Result>(_ body: () throws -> Result) throws -> Result {
         do {
-            _ = try lock.lock(waits: true)
+            try Self.wait(for: lock)
             defer { lock.unlock() }
             guard let replicaFile, let present = try? Stat(replicaDatabase.path), present.isOfSameFile(as: replicaFile)
             else {
