@@ -333,6 +333,19 @@ struct CaptureTests {
         #expect(laptop.sets.dropFirst(2).map(\.changes.count) == [6, 4])
     }
 
+    @Test("A capture that finds nothing creates no temporary table, and a capture of edits leaves none")
+    func temporaryTables() throws {
+        let device = try SimulatedDevice(
+            "laptop",
+            schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
+        )
+        #expect(try device.capture() == nil)
+        #expect(try device.temporaryNames().isEmpty)
+        try device.edit("INSERT INTO note VALUES (1, 'milk')")
+        #expect(try device.capture()?.changes.count == 1)
+        #expect(try device.temporaryNames().isEmpty)
+    }
+
     @Test("Updates stay in one set if a constraint names a generated column, and rows that a migration inserted do")
     func undivided() throws {
         let generated = try SimulatedDevice(

@@ -174,6 +174,11 @@ final class SimulatedDevice {
         try replicaDatabase.read { _ in try sets.compactMap { try replica.log.set($0.reference) } }
     }
 
+    /// The temporary tables and indexes of the replica.
+    func temporaryNames() throws -> [String] {
+        try replicaDatabase.read { try String.fetchAll($0, sql: "SELECT name FROM sqlite_temp_schema") }
+    }
+
     /// The pages of the store in a transaction.
     func pages(of db: Database) throws -> RememberedPages? {
         try replicaDatabase.read { _ in try replica.pages(of: db) }
