@@ -123,9 +123,14 @@ enum LogPruning {
         return knowledge.seen(of: client).filter { $0.value < last }.map(\.key)
     }
 
-    /// The other client that has seen the fewest sets of a client; `nil` if there is none.
-    static func furthestBehind(_ client: ClientID, _ knowledge: LogKnowledge) -> ClientID? {
-        knowledge.seen(of: client).min { ($0.value, $0.key) < ($1.value, $1.key) }?.key
+    /// Of the clients that haven't seen all sets of a client that two baselines contain, the client that has seen the fewest.
+    static func furthestBehind(
+        _ client: ClientID,
+        in baselines: [SyncBaseline],
+        _ knowledge: LogKnowledge
+    ) -> ClientID? {
+        let seen = knowledge.seen(of: client)
+        return behind(client, in: baselines, knowledge).min { (seen[$0] ?? 0, $0) < (seen[$1] ?? 0, $1) }
     }
 
     /// Whether nothing of a removed client is needed any more.

@@ -173,7 +173,7 @@ extension SynchronizationOperation {
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
         let setsInHead = try await content(of: tail, replica, context)
         let head = SyncHead(name, publication, memory, tail: setsInHead, published: state.now())
-        guard head.isReadable else { throw try await tooLarge(replica, context) }
+        guard head.isReadable else { throw try await tooLarge(memory.baselines, replica, context) }
         // Written before the head that names them.
         for segment in files {
             let named = publication.sets.filter { segment.first <= $0.sequence && $0.sequence <= segment.last }
@@ -209,19 +209,24 @@ extension SynchronizationOperation {
     }
 
     /// The error of a head that no device could read.
-    private func tooLarge(_ replica: SynchronizedReplica, _ context: OperationContext) async throws -> StoreSyncError {
+    private func tooLarge(
+        _ baselines: [SyncBaseline],
+        _ replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws -> StoreSyncError {
         let knowledge = try await replica.using(context) { try $0.knowledge() }
-        let remedy = LogPruning.furthestBehind(replica.identity.client, knowledge).map { client in
+        let furthest = LogPruning.furthestBehind(replica.identity.client, in: baselines, knowledge)
+        let cause = furthest.map { client in
             """
             This device's edits are kept for client \(client), which has seen the fewest: synchronize on it, or remove it if \
-            its device is lost (storesync remove client \(client)). Then run storesync vacuum.
+            its device is lost (storesync remove client \(client)). Then run
             """
         }
         return StoreSyncError(
             .cannotWrite,
             """
             The file that names all edits of this device would be too large for other devices to read. Nothing was \
-            published. \(remedy ?? "Synchronize the store as another document.")
+            published. \(cause ?? "Run") storesync vacuum, which removes the edits that all devices have.
             """
         )
     }
