@@ -71,11 +71,17 @@ package struct ReceivedSet: ChangeSetSource {
 
     package var encoded: [UInt8] {
         get throws {
-            let bytes = try? file.read(at: offset, upTo: byteCount)
-            guard let bytes, bytes.count == byteCount else {
-                throw StoreChangesError(.busy, "Received edits can't be read again on this device. Synchronize again.")
+            do {
+                let bytes = try file.read(at: offset, upTo: byteCount)
+                guard bytes.count == byteCount else { throw Errno.ioError }
+                return bytes
+            } catch {
+                throw StoreChangesError(
+                    .busy,
+                    "Received edits can't be read again on this device. Synchronize again.",
+                    cause: error
+                )
             }
-            return bytes
         }
     }
 }

@@ -1,21 +1,3 @@
-/// A change set whose bytes can be had, wherever they are.
-package protocol ChangeSetSource: Sendable {
-    /// Everything but the changes.
-    var header: SyncChangeSet.Header { get }
-    /// The set's bytes.
-    var encoded: [UInt8] { get throws }
-    /// Reads the changes, too.
-    func decoded() throws -> SyncChangeSet
-}
-
-extension ChangeSetSource {
-    package func decoded() throws -> SyncChangeSet { try SyncChangeSet(decoding: encoded) }
-}
-
-extension SyncChangeSet: ChangeSetSource {
-    package func decoded() -> SyncChangeSet { self }
-}
-
 /// A change set as it travels: bytes that were found to be well-formed.
 package struct EncodedChangeSet: Hashable, ChangeSetSource {
     package let header: SyncChangeSet.Header
@@ -36,16 +18,4 @@ package struct EncodedChangeSet: Hashable, ChangeSetSource {
 
     /// The digest that the client's next set names.
     package var digest: SetDigest { SetDigest(of: encoded) }
-}
-
-/// A set of this device, without its changes.
-package struct OwnSet: Hashable, Sendable {
-    /// The set.
-    package let reference: SetReference
-    /// The number of its changes.
-    package let changeCount: Int
-
-    init(_ reference: SetReference, changeCount: Int) {
-        (self.reference, self.changeCount) = (reference, changeCount)
-    }
 }
