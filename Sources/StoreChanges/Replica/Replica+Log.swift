@@ -136,7 +136,11 @@ extension Replica {
             let seen = try log.integrated()
             if let void {
                 let author = try log.versions.author(of: void.header)
-                let changes = try RepeatedChanges(state, author).changes(of: void, renaming: renamed)
+                let changes = try RepeatedChanges(state, author).changes(
+                    of: void,
+                    renaming: renamed,
+                    besides: log.migrations(before: void.header)
+                )
                 var header = try nextHeader(seen: seen, at: time)
                 header.isMigration = void.header.isMigration
                 if !capturesVoidSets { try log.judgement().refuseMissingSets(header) }

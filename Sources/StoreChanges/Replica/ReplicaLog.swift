@@ -317,7 +317,7 @@ struct ReplicaLog {
     /// The integrated sets that were captured together with a change to the same schema, and that the author hadn't seen.
     ///
     /// All others may be stable, and then they aren't kept.
-    private func migrations(before header: SyncChangeSet.Header) throws -> [SyncChangeSet] {
+    func migrations(before header: SyncChangeSet.Header) throws -> [SyncChangeSet] {
         guard header.isMigration else { return [] }
         return try entries(.integrated).filter { entry in
             entry.header.isMigration && entry.header.schema.digest == header.schema.digest

@@ -244,6 +244,34 @@ struct ReplicaLogTests {
         }
     }
 
+    @Test("Rows without a key that an update of the app changes on both copies of a device are there once")
+    func migratedCopies() throws {
+        let original = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE visit (place TEXT)")
+        try original.edit("INSERT INTO visit VALUES ('market'), ('school')")
+        try original.capture(at: 1)
+        try original.notePublication()
+        let common = original.sets.count
+        let copy = try SimulatedDevice(copying: original)
+        for (device, place) in [(original, "lake"), (copy, "river")] {
+            try device.migrate("ALTER TABLE visit ADD COLUMN day TEXT; UPDATE visit SET day = 'Monday'")
+            try device.edit("INSERT INTO visit VALUES ('\(place)', 'Friday')")
+            try device.capture(at: 10)
+            try device.notePublication()
+        }
+        let (first, second) = (original.sets.dropFirst(common), copy.sets.dropFirst(common))
+        try original.integrate(Array(second))
+        try copy.integrate(Array(first))
+        let (loser, winner) = try original.hasLostIdentity() ? (original, copy) : (copy, original)
+        try loser.become("another")
+        try winner.integrate(try loser.captureVoidSetsAgain(at: 30))
+        for device in [loser, winner] {
+            try device.write()
+            let rows = try device.rows("SELECT place FROM visit ORDER BY place").map { $0.replacing("\"", with: "") }
+            #expect(rows == ["lake", "market", "river", "school"])
+        }
+        #expect(try loser.content() == winner.content())
+    }
+
     @Test("A copy of a device whose new row is merged into the other copy's keeps its references to it")
     func renamedReferences() throws {
         let original = try SimulatedDevice(
