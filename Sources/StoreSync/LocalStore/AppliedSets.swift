@@ -96,12 +96,6 @@ struct AppliedSetsDirectory: Sendable {
     /// Removes the files of a store that is gone.
     func remove() { try? FileManager.default.removeItem(at: url) }
 
-    /// Removes the files of a store that is forgotten, also those of a move that was interrupted.
-    func removeAll() {
-        remove()
-        moved.remove()
-    }
-
     /// Keeps a file that was downloaded, until its store is in place.
     func stage(_ file: WholeStoreFile, from download: URL) throws {
         do {
@@ -131,35 +125,56 @@ struct AppliedSetsDirectory: Sendable {
         try LocalFile.rename(url.path, to: other.url.path)
     }
 
-    /// The files of a store that was moved to this directory's store path, until its record says so.
-    private var moved: AppliedSetsDirectory { AppliedSetsDirectory(url: url.appendingPathExtension("moved")) }
+    // MARK: Moves
 
-    /// Begins to move the files of a store that was moved to the path of `other`, before its record gets that path.
+    /// Moves the files out of the way, and returns the name under which they are set aside.
     ///
-    /// If this device died since and the move is repeated, nothing is lost. No file of `other` changes.
-    func beginMove(to other: AppliedSetsDirectory) throws {
-        let moved = other.moved
-        if exists { return try moveIfPresent(to: moved) }
+    /// The name begins with this directory's name, and no former one equals it.
+    func setAside() throws -> String {
+        let aside = url.appendingPathExtension(UUID().uuidString)
+        if exists {
+            try LocalFile.rename(url.path, to: aside.path)
+            return aside.lastPathComponent
+        }
         do {
             // A store without applied sets has none at its new path either.
             try FileManager.default.createDirectory(
-                at: moved.url,
+                at: aside,
                 withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw StoreSyncError(writing: moved.url, error)
+            throw StoreSyncError(writing: aside, error)
+        }
+        return aside.lastPathComponent
+    }
+
+    /// Whether files of this directory are set aside.
+    var isSetAside: Bool { !asides.isEmpty }
+
+    /// Moves the files back that are set aside.
+    func restore() throws {
+        for aside in asides { try aside.moveIfPresent(to: self) }
+    }
+
+    /// Moves files here that were set aside under a name, perhaps those of another store.
+    func take(_ name: String) throws {
+        let aside = url.deletingLastPathComponent().appending(path: name, directoryHint: .isDirectory)
+        try AppliedSetsDirectory(url: aside).moveIfPresent(to: self)
+    }
+
+    private var asides: [AppliedSetsDirectory] {
+        let parent = url.deletingLastPathComponent()
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: parent.path)) ?? []
+        return names.filter { $0.hasPrefix(url.lastPathComponent + ".") }.map {
+            AppliedSetsDirectory(url: parent.appending(path: $0, directoryHint: .isDirectory))
         }
     }
 
-    /// Completes the move of the files of the store at this directory's path, once its record has that path.
-    func completeMove() throws { try moved.moveIfPresent(to: self) }
-
     /// Puts the staged files into use, once their store is in place.
     func commit() throws {
-        let arrived = WholeStoreFile.allCases.filter { access(arrival($0).path, F_OK) == 0 }
-        // The files of a former store at this path are outdated.
-        if !arrived.isEmpty { moved.remove() }
-        for file in arrived { try LocalFile.rename(arrival(file).path, to: location(file).path) }
+        for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {
+            try LocalFile.rename(arrival(file).path, to: location(file).path)
+        }
     }
 }

@@ -208,34 +208,6 @@ extension StateDirectory {
         }
     }
 
-    /// Remembers that a store was moved to the path in `store`.
-    ///
-    /// - Parameters:
-    ///   - path: The store's former path.
-    ///   - store: The store's record, with its new path.
-    ///   - other: The record of the store that was at the new path, if that store is at `path` now; `nil` discards the
-    ///     record.
-    /// - Throws: ``StoreSyncError``.
-    func moveStore(from path: String, to store: StoreRecord, exchangingWith other: StoreRecord?) throws {
-        try write("moved store") { db in
-            try StateSchema.removeStore(at: path, db, store.document)
-            try StateSchema.save(store, db)
-            if var other {
-                other.path = path
-                try StateSchema.save(other, db)
-            }
-            for var upload in try StateSchema.fetchUploads(db, store.document) {
-                switch upload.store?.path {
-                case path: upload.store?.path = store.path
-                case store.path where other != nil: upload.store?.path = path
-                case store.path: upload.store = nil
-                default: continue
-                }
-                try StateSchema.save(upload, db)
-            }
-        }
-    }
-
     /// Remembers the content that a pull is about to give to a local store.
     ///
     /// - Parameters:
@@ -280,7 +252,7 @@ extension StateDirectory {
             pending.contentRoot == root.description || (file.map { $0.birth != 0 && $0 == pending.file } ?? false)
         try write("pull") { db in
             // Before the pull is recorded: if this device dies in between, the pull is settled again.
-            if isReplaced { try appliedSets(for: store.path, in: store.document).commit() }
+            if isReplaced { try commitAppliedSets(of: store, db) }
             // If the store may have been replaced, it doesn't contain the uploads that were pending from it.
             if store.contentRoot == root.description {
                 try StateSchema.save(settled, db)
@@ -322,7 +294,7 @@ extension StateDirectory {
     /// - Throws: ``StoreSyncError``.
     func commitPull(_ store: StoreRecord, isIncluded: Bool = false, givingUp missing: [UploadName] = []) throws {
         try write("pull") { db in
-            try appliedSets(for: store.path, in: store.document).commit()
+            try commitAppliedSets(of: store, db)
             try Self.commitPull(store, isIncluded: isIncluded, givingUp: missing, db)
         }
     }

@@ -9,9 +9,9 @@ extension StateDirectory {
     func removeFiles(of key: ApplicationKey) throws {
         try remove(replicas(of: key))
         try removeTransferFiles(of: key)
-        for store in try read({ try StateSchema.fetchStores($0, key) }) {
-            appliedSets(for: store.path, in: store.document).removeAll()
-        }
+        let stores = try read { try StateSchema.fetchStores($0, key) }
+        for document in Set(stores.map(\.document)) { try settleMoves(of: document) }
+        for store in stores { appliedSets(for: store.path, in: store.document).remove() }
     }
 
     /// Removes the files of transfers, which are of no use to another application of the same name.

@@ -1,4 +1,6 @@
+import FileSupport
 import Foundation
+import GRDB
 
 /// Finds the record of a store that was moved.
 extension StateDirectory {
@@ -9,25 +11,24 @@ extension StateDirectory {
     /// the content has been digested.)
     @discardableResult
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {
+        try settleMoves(of: key)
         let records = try stores(of: key)
         let ofPath = records.first { $0.path == store.path }
-        guard let file = store.file else { return try ofPath.map { try completingMove(of: $0) } }
+        guard let file = store.file else { return ofPath }
         let ofFile = records.first {
             $0.file == file && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, records))
         }
         // Any other file would inherit uploads of which it has nothing.
         let only = records.count == 1 ? records.first { isGone($0.path) && hasSameName($0, store) } : nil
         guard var record = ofFile ?? ofPath ?? only else { return nil }
-        guard record.path != store.path else { return try completingMove(of: record) }
+        guard record.path != store.path else { return record }
         let former = record.path
         (record.path, record.file) = (store.path, file)
-        let (sets, setsThere) = (appliedSets(for: former, in: key), appliedSets(for: store.path, in: key))
         let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former) ? $0 : nil }
-        try sets.beginMove(to: setsThere)
-        if other != nil { try setsThere.beginMove(to: sets) }
         try moveStore(from: former, to: record, exchangingWith: other)
-        if other != nil { try sets.completeMove() } else { removeLeftovers(ofStoreAt: former) }
-        return try completingMove(of: record)
+        try settleMoves(of: key)
+        if other == nil { removeLeftovers(ofStoreAt: former) }
+        return record
     }
 
     /// Removes what interrupted downloads left at the former path of a store, unless another operation works there.
@@ -36,12 +37,6 @@ extension StateDirectory {
         else { return }
         defer { lock.release() }
         StoreReplacement.removeLeftovers(of: store)
-    }
-
-    /// Moves the applied sets of a store to its path in `record`, unless they are there.
-    private func completingMove(of record: StoreRecord) throws -> StoreRecord {
-        try appliedSets(for: record.path, in: record.document).completeMove()
-        return record
     }
 
     /// Whether a record's file may have been moved: its path has no file, or the file of another record.
@@ -63,4 +58,71 @@ extension StateDirectory {
 
     /// Whether nothing exists at a path.
     func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
+}
+
+// MARK: - The applied sets of moved stores
+
+/// The applied sets follow a move in three steps: they are set aside; the move is recorded, with the names under which they are set
+/// aside; they are put at the store's new path. If this device dies, the record says whether the move has happened.
+extension StateDirectory {
+    /// The fact that names, by the new paths of stores, the directories in which their applied sets are set aside.
+    private static let movedSets = "movedAppliedSets"
+
+    /// Remembers that a store was moved to the path in `store`, and sets its applied sets aside.
+    ///
+    /// - Parameters:
+    ///   - path: The store's former path.
+    ///   - store: The store's record, with its new path.
+    ///   - other: The record of the store that was at the new path, if that store is at `path` now; `nil` discards the
+    ///     record.
+    /// - Throws: ``StoreSyncError``.
+    private func moveStore(from path: String, to store: StoreRecord, exchangingWith other: StoreRecord?) throws {
+        let key = store.document
+        try write("moved store") { db in
+            try settleMoves(of: key, db)
+            var moves = [store.path: try appliedSets(for: path, in: key).setAside()]
+            if other != nil { moves[path] = try appliedSets(for: store.path, in: key).setAside() }
+            try steps.reached("applied sets set aside")
+            try StateSchema.save(moves, db, Self.movedSets, key)
+            try StateSchema.removeStore(at: path, db, key)
+            try StateSchema.save(store, db)
+            if var other {
+                other.path = path
+                try StateSchema.save(other, db)
+            }
+            for var upload in try StateSchema.fetchUploads(db, key) {
+                switch upload.store?.path {
+                case path: upload.store?.path = store.path
+                case store.path where other != nil: upload.store?.path = path
+                case store.path: upload.store = nil
+                default: continue
+                }
+                try StateSchema.save(upload, db)
+            }
+        }
+    }
+
+    /// Completes recorded moves of a document's stores, and takes back moves that this device died before recording.
+    func settleMoves(of key: DocumentKey) throws {
+        let isSettled = try read { db in
+            try StateSchema.fetch([String: String].self, db, Self.movedSets, key)?.isEmpty ?? true
+                && StateSchema.fetchStores(db, key).allSatisfy { !appliedSets(for: $0.path, in: key).isSetAside }
+        }
+        guard !isSettled else { return }
+        try write("moved applied sets") { try settleMoves(of: key, $0) }
+    }
+
+    private func settleMoves(of key: DocumentKey, _ db: Database) throws {
+        let moves = try StateSchema.fetch([String: String].self, db, Self.movedSets, key) ?? [:]
+        for (path, name) in moves { try appliedSets(for: path, in: key).take(name) }
+        for store in try StateSchema.fetchStores(db, key) { try appliedSets(for: store.path, in: key).restore() }
+        if !moves.isEmpty { try StateSchema.save([String: String](), db, Self.movedSets, key) }
+    }
+
+    /// Puts the staged applied sets of a store into use.
+    func commitAppliedSets(of store: StoreRecord, _ db: Database) throws {
+        // Or a move that is taken back later would replace them.
+        try settleMoves(of: store.document, db)
+        try appliedSets(for: store.path, in: store.document).commit()
+    }
 }

@@ -15,7 +15,9 @@ extension StateDirectory {
         guard former != path else { return }
         guard let former else { return try setRoot(path) }
         guard isGone(former) else { return }
-        for store in try read(StateSchema.fetchAllStores) {
+        let stores = try read(StateSchema.fetchAllStores)
+        for document in Set(stores.map(\.document)) { try settleMoves(of: document) }
+        for store in stores {
             guard let moved = moved(store.path, from: former, to: path) else { continue }
             try appliedSets(for: store.path, in: store.document)
                 .moveIfPresent(to: appliedSets(for: moved, in: store.document))

@@ -169,10 +169,7 @@ struct MovedStoreTests {
         _ = try await scene.a.pull(other).value
         try scene.a.write("two")
         _ = try await scene.a.push().value
-        let between = scene.url("between.sqlite")
-        try Self.move(scene.a.store, to: between)
-        try Self.move(other, to: scene.a.store)
-        try Self.move(between, to: other)
+        try Self.exchange(scene.a.store, other)
         #expect(try await scene.a.push(other).value.isUnchanged)
         // The store of the former generation is updated, and isn't taken for an edit that removes "two".
         #expect(try await scene.a.pull().value.generation == 2)
@@ -186,10 +183,7 @@ struct MovedStoreTests {
         _ = try await scene.a.pull(other).value
         try Store.write(["of the other"], to: other)
         try scene.a.write("of the first")
-        let between = scene.url("between.sqlite")
-        try Self.move(scene.a.store, to: between)
-        try Self.move(other, to: scene.a.store)
-        try Self.move(between, to: other)
+        try Self.exchange(scene.a.store, other)
         #expect(try await scene.a.push(other).value.divergedFrom.isEmpty)
         #expect(try await scene.a.push().value.divergedFrom.count == 1, "it descends from the first generation")
         #expect(try await scene.a.push(other).value.isUnchanged)
@@ -240,10 +234,7 @@ struct MovedStoreTests {
         _ = try await scene.b.pull(other).value
         try scene.noteApplied("first", in: scene.b.store)
         try scene.noteApplied("other", in: other)
-        let between = scene.url("between.sqlite")
-        try Self.move(scene.b.store, to: between)
-        try Self.move(other, to: scene.b.store)
-        try Self.move(between, to: other)
+        try Self.exchange(scene.b.store, other)
         if let moment {
             let dying = try scene.dying(moment)
             #expect(await code { try await dying.push(other).value } == .remoteUnavailable)
@@ -252,6 +243,32 @@ struct MovedStoreTests {
         #expect(try await scene.b.push().value.isUnchanged)
         #expect(try scene.applied(in: other) == ["first"])
         #expect(try scene.applied(in: scene.b.store) == ["other"])
+    }
+
+    @Test(
+        "two stores that are exchanged twice keep their applied sets although the device dies each time it records that",
+        arguments: ["applied sets set aside", "after moved store"],
+        ["applied sets set aside", "after moved store"]
+    )
+    func exchangedTwice(first: String, second: String) async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        _ = try await scene.b.pull(other).value
+        try scene.noteApplied("first", in: scene.b.store)
+        try scene.noteApplied("other", in: other)
+        try Self.exchange(scene.b.store, other)
+        #expect(await code { try await scene.dying(first).push(other).value } == .remoteUnavailable)
+        try Self.exchange(scene.b.store, other)
+        // If the first exchange wasn't recorded, neither is the second.
+        if first == "after moved store" {
+            #expect(await code { try await scene.dying(second).push().value } == .remoteUnavailable)
+        }
+        #expect(try await scene.b.push().value.isUnchanged)
+        #expect(try await scene.b.push(other).value.isUnchanged)
+        #expect(try scene.applied(in: scene.b.store) == ["first"])
+        #expect(try scene.applied(in: other) == ["other"])
+        let applied = scene.b.state.url.appending(path: "applied").path
+        #expect(try FileManager.default.contentsOfDirectory(atPath: applied).allSatisfy { !$0.contains(".") })
     }
 
     @Test("a file that is created at the path of another isn't the same file, although it may get its inode number")
@@ -286,5 +303,11 @@ struct MovedStoreTests {
         for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: store.path + suffix) {
             try FileManager.default.moveItem(atPath: store.path + suffix, toPath: other.path + suffix)
         }
+    }
+    private static func exchange(_ store: URL, _ other: URL) throws {
+        let between = store.appendingPathExtension("between")
+        try move(store, to: between)
+        try move(other, to: store)
+        try move(between, to: other)
     }
 }
