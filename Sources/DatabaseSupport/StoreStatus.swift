@@ -43,6 +43,11 @@ package struct StoreStatus: Hashable, Sendable, Codable {
     /// The size of all files, in bytes.
     package var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
 
+    /// Whether there is a write-ahead log that isn't empty.
+    ///
+    /// It may hold a commit that other connections don't see yet: no file changes when the commit shows.
+    package var hasLog: Bool { !files[1].isEmpty }
+
     /// When the store was last written; `nil` if it doesn't exist.
     package var modified: Date? {
         files.filter { !$0.isEmpty }.map { Self.date($0[3], $0[4]) }.max()

@@ -10,13 +10,13 @@ extension LocalStore {
     ///
     /// If it's the same after the database was read, nothing was written meanwhile, so it's the status of what was read.
     ///
-    /// - Returns: The status; `nil` if the store was just written or isn't a database: a program that maps a file into memory changes
-    ///   it without a change of its status.
+    /// - Returns: The status; `nil` if the store was just written, if its log holds anything, perhaps a commit that shows later without
+    ///   a change of its status, or if it isn't a database: a program that maps a file into memory changes it like that, too.
     func trustedStatus() -> StoreStatus? {
         let (now, status) = (now(), StoreStatus(ofStoreAt: path))
-        guard SQLiteHeader.isAtStart(of: url), status.settled.addingTimeInterval(Self.distrust) < now else {
-            return nil
-        }
+        guard SQLiteHeader.isAtStart(of: url), !status.hasLog,
+            status.settled.addingTimeInterval(Self.distrust) < now
+        else { return nil }
         return status
     }
 

@@ -149,6 +149,27 @@ struct UnchangedStoreTests {
         #expect(try recorded?.status == nil)
     }
 
+    @Test("isn't told by its status while a log holds pages, which may belong to a commit that shows later")
+    func commitInProgress() throws {
+        try device.write("one")
+        let store = try LocalStore(device.store) { .now + Self.pause }
+        #expect(store.trustedStatus() != nil)
+        let app = try DatabaseQueue(path: device.store.path)
+        try app.write { db in
+            try db.execute(
+                sql: """
+                    PRAGMA cache_size = 5;
+                    INSERT INTO note SELECT hex(zeroblob(2000)) FROM json_each('[1,2,3,4,5,6,7,8]');
+                    UPDATE note SET text = text || 'x';
+                    """
+            )
+            #expect(store.trustedStatus() == nil)
+        }
+        try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
+        #expect(store.trustedStatus() != nil)
+        try app.close()
+    }
+
     @Test("gets its status recorded, and an upload that may still appear on the remote is remembered as before")
     func interruptedUpload() async throws {
         try device.write("one")
