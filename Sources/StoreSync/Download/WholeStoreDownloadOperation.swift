@@ -172,12 +172,19 @@ public actor WholeStoreDownloadOperation: Operation {
                 }
             }
         } catch {
-            // An interrupted download is kept for the next attempt, even if it was interrupted by expired credentials.
-            let code = (error as? RemoteError)?.code
-            if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(plan, context) }
+            if !Self.keepsDownload(after: error) { await discard(plan, context) }
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan, context)
+    }
+
+    /// Whether a download is kept for the next attempt: it was interrupted, by expired credentials perhaps, or a program uses the store.
+    private static func keepsDownload(after error: any Error) -> Bool {
+        switch error {
+        case let error as RemoteError: [.unavailable, .unauthorized, .notAllowed].contains(error.code)
+        case let error as StoreSyncError: error.code == .busy
+        default: false
+        }
     }
 
     /// Replaces the store between two calls of the delegate; the second one follows whatever happens after the first.
