@@ -1,4 +1,3 @@
-import ByteCoding
 import ContentDigests
 import Foundation
 import RemoteStorage
@@ -57,13 +56,10 @@ extension PushedBlocks {
 }
 
 extension PushedBlocks.File {
-    private static let magic = Array("storesync blocks".utf8)
-    private static let version: UInt16 = 3
-    private static let headByteCount = 22
+    private static let head = StateFileHead("storesync blocks", version: 3)
     private static let checksumByteCount = 32
-    private static let maximumSubjectBytes = 1 << 16
     private static let maximumBytes =
-        PageHash.keyedByteCount * Int(DeltaPolicy.maximumBlocks) + maximumSubjectBytes + (1 << 10)
+        head.maximumBytes + PageHash.keyedByteCount * Int(DeltaPolicy.maximumBlocks) + checksumByteCount
 
     /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
@@ -85,29 +81,18 @@ extension PushedBlocks.File {
 
     /// The file's content, in pieces: a large store has tens of megabytes of digests.
     static func encode(_ blocks: PushedBlocks) throws -> [[UInt8]] {
-        let subject = Array(try JSONEncoder().encode(blocks.subject))
-        let head = magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
-        let pieces = [head, blocks.digests.bytes]
+        let pieces = [try head.encode(blocks.subject), blocks.digests.bytes]
         return pieces + [checksum(pieces)]
     }
 
     static func decode(_ bytes: [UInt8]) -> PushedBlocks? {
         let body = bytes.dropLast(checksumByteCount)
-        guard body.count >= headByteCount, bytes.suffix(checksumByteCount).elementsEqual(checksum([Array(body)])) else {
-            return nil
-        }
-        var fields = FieldReader(body)
-        guard fields.bytes(magic.count) == magic, fields.integer(UInt16.self) == version else { return nil }
-        let subjectBytes = Int(fields.integer(UInt32.self))
-        guard subjectBytes <= min(body.count - headByteCount, maximumSubjectBytes),
-            let subject = try? JSONDecoder().decode(
-                PushedBlocks.Subject.self,
-                from: Data(fields.bytes(subjectBytes))
-            ),
+        guard bytes.suffix(checksumByteCount).elementsEqual(checksum([Array(body)])),
+            let (subject, headByteCount) = head.decode(PushedBlocks.Subject.self, from: body),
             let digests = BlockDigests(
                 blockSize: subject.blockSize,
                 byteCount: subject.byteCount,
-                bytes: Array(body.dropFirst(headByteCount + subjectBytes))
+                bytes: Array(body.dropFirst(headByteCount))
             )
         else { return nil }
         return PushedBlocks(subject, digests)

@@ -98,10 +98,7 @@ extension TransferJournal {
     struct File: Sendable {
         let url: URL
 
-        private static let magic = Array("storesync chunks".utf8)
-        private static let version: UInt16 = 1
-        private static let headByteCount = 22
-        private static let maximumSubjectBytes = 1 << 16
+        private static let head = StateFileHead("storesync chunks", version: 1)
         private static let maximumBytes = 1 << 28
 
         /// Reads the journal; `nil` if it doesn't exist or can't be read.
@@ -109,19 +106,12 @@ extension TransferJournal {
         /// Blocks.
         func read() -> Contents? {
             guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
-                let bytes = try? Array(Data(contentsOf: url)), bytes.count >= Self.headByteCount
-            else { return nil }
-            var fields = FieldReader(bytes[...])
-            guard fields.bytes(Self.magic.count) == Self.magic, fields.integer(UInt16.self) == Self.version else {
-                return nil
-            }
-            let subjectBytes = Int(fields.integer(UInt32.self))
-            guard subjectBytes <= min(bytes.count - Self.headByteCount, Self.maximumSubjectBytes),
-                let subject = try? JSONDecoder().decode(Subject.self, from: Data(fields.bytes(subjectBytes)))
+                let bytes = try? Array(Data(contentsOf: url)),
+                let (subject, headByteCount) = Self.head.decode(Subject.self, from: bytes[...])
             else { return nil }
             var chunks: [NotedChunk] = []
             // The last entry may be a torn write.
-            for start in stride(from: Self.headByteCount + subjectBytes, to: bytes.count, by: subject.entryByteCount) {
+            for start in stride(from: headByteCount, to: bytes.count, by: subject.entryByteCount) {
                 let entry = bytes[start...].prefix(subject.entryByteCount)
                 guard entry.count == subject.entryByteCount else { break }
                 var fields = FieldReader(entry)
@@ -145,8 +135,7 @@ extension TransferJournal {
         /// - Returns: The journal.
         /// - Throws: What writing the file throws.
         func begin(_ subject: Subject, after chunks: some Collection<NotedChunk>) throws -> TransferJournal {
-            let encoded = Array(try JSONEncoder().encode(subject))
-            let head = Self.magic + Self.version.littleEndianBytes + UInt32(encoded.count).littleEndianBytes + encoded
+            let head = try Self.head.encode(subject)
             let entries = chunks.enumerated().flatMap { TransferJournal.entry($1, at: $0, of: subject) }
             try LocalFile.replace(url, with: [head, entries])
             let handle = try FileHandle(forWritingTo: url)
@@ -168,30 +157,16 @@ extension TransferJournal {
 extension StateDirectory {
     /// The journal of the push of a document.
     func pushJournal(of document: DocumentKey) -> TransferJournal.File {
-        TransferJournal.File(url: file(of: document, in: "transfers", named: ["push"], suffix: "chunks"))
+        TransferJournal.File(url: url.appending(path: "transfers/\(document.fileName("push")).chunks"))
     }
 
     /// The journal of the pull into a local store.
     func pullJournal(of path: String, in document: DocumentKey) -> TransferJournal.File {
-        TransferJournal.File(url: file(of: document, in: "transfers", named: ["pull", path], suffix: "chunks"))
+        TransferJournal.File(url: url.appending(path: "transfers/\(document.fileName("pull", path)).chunks"))
     }
 
     /// The file with the blocks of the store that was pushed last.
     func pushedBlocks(of document: DocumentKey) -> PushedBlocks.File {
-        PushedBlocks.File(url: file(of: document, in: "pushed", suffix: "blocks"))
-    }
-
-    /// The location of a state file for a document.
-    private func file(
-        of document: DocumentKey,
-        in directory: String,
-        named name: [String] = [],
-        suffix: String
-    ) -> URL {
-        // Identities of storages may contain characters that file names can't.
-        let parts = [document.application.remote, document.application.application, document.document] + name
-        var hasher = ContentRootHasher()
-        hasher.update(Array(parts.joined(separator: "\0").utf8))
-        return url.appending(path: "\(directory)/\(hasher.finalize()).\(suffix)")
+        PushedBlocks.File(url: url.appending(path: "pushed/\(document.fileName()).blocks"))
     }
 }
