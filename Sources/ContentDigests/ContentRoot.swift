@@ -40,9 +40,14 @@ package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - url: The file.
     ///   - pages: How its pages are digested.
+    ///   - body: Called with each block.
     /// - Returns: Its length in bytes, and its root.
-    /// - Throws: What reading the file throws, or `CancellationError`.
-    package static func ofFile(at url: URL, _ pages: PageHash) throws -> (byteCount: Int64, root: ContentRoot) {
+    /// - Throws: What reading the file and `body` throw, or `CancellationError`.
+    package static func ofFile(
+        at url: URL,
+        _ pages: PageHash,
+        _ body: ([UInt8]) throws -> Void = { _ in }
+    ) throws -> (byteCount: Int64, root: ContentRoot) {
         let handle = try FileHandle(forReadingFrom: url)
         defer { try? handle.close() }
         var hasher = ContentRootHasher(pages)
@@ -51,6 +56,7 @@ package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
             let block = try handle.readBlock(of: blockSize)
             guard !block.isEmpty else { return (hasher.byteCount, hasher.finalize()) }
             hasher.update(block)
+            try body(block)
         }
     }
 }

@@ -81,21 +81,16 @@ extension StoreSnapshot {
         from url: URL,
         _ body: ([UInt8]) throws -> Void = { _ in }
     ) throws -> (byteCount: Int64, root: ContentRoot) {
-        let source = try reading(store) { try FileHandle(forReadingFrom: url) }
-        defer { try? source.close() }
-        var hasher = ContentRootHasher(store.pages)
-        while true {
-            try Task.checkCancellation()
-            let block = try reading(store) { try source.readBlock(of: ContentRoot.blockSize) }
-            guard !block.isEmpty else { return (hasher.byteCount, hasher.finalize()) }
-            hasher.update(block)
-            try body(block)
-        }
+        try reading(store) { try ContentRoot.ofFile(at: url, store.pages, body) }
     }
 
     static func reading<Result>(_ store: LocalStore, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()
+        } catch let error as StoreSyncError {
+            throw error
+        } catch let error as CancellationError {
+            throw error
         } catch {
             throw StoreSyncError(
                 .storeNotFound,
