@@ -105,6 +105,33 @@ struct InterruptedPushTests {
         try await Self.expectComplete(fixture)
     }
 
+    @Test("is found unchanged by another push, also in the next attempt of that push")
+    func nextAttemptOfAnother() async throws {
+        let fixture = try Fixture()
+        try await Self.prepare(fixture.device("a"))
+        let dying = try fixture.device("a") { if $0 == "before push" { throw Self.death } }
+        #expect(await code { try await dying.push().value } == .remoteUnavailable)
+        let fails = Locked(false)
+        let a = try fixture.device("a") { step in
+            guard step.hasPrefix("before list of"), fails.withLock({ $0 }) else { return }
+            fails.withLock { $0 = false }
+            throw Self.death
+        }
+        let document = try await a.registerDocument().value
+        var options = OperationOptions()
+        options.retry = RetryPolicy(maximumAttempts: 2, initialDelay: .zero) { _ in true }
+        let push = WholeStoreUploadOperation(
+            WholeStoreUploadRequest(url: a.store),
+            document: document,
+            backend: a.backend,
+            state: a.state
+        )
+        fails.withLock { $0 = true }
+        #expect(try await a.supervisor.add(push, options: options).value.isUnchanged)
+        #expect(!fails.withLock { $0 })
+        try await Self.expectComplete(fixture)
+    }
+
     @Test("is completed by the next push if it was cancelled while it was published")
     func cancelled() async throws {
         let fixture = try Fixture()

@@ -31,6 +31,8 @@ public final class StateDirectory: Sendable {
     let openKeychain = Locked<FileKeychain?>(nil)
     /// This device's identifiers in applications, as last read or written.
     let knownClients = Locked<[ApplicationKey: String]>([:])
+    /// The uploads that operations of this process may have published.
+    let begunUploads = BegunUploads()
     /// The observers to call when an operation detects that this device isn't registered any more.
     let deregistrations = DeregistrationObservers()
 

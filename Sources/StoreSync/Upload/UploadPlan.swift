@@ -25,12 +25,19 @@ struct UploadTarget: Sendable {
     }
 }
 
+/// An upload that equals a store, so that nothing is published.
+struct EqualUpload: Sendable {
+    let name: UploadName
+    /// The manifest of an upload on the remote that holds it: of that upload if it's complete there, else of a head that includes it.
+    let holder: StoreManifest
+    /// The digests of the store's blocks, if they are known.
+    var blocks: BlockDigests?
+}
+
 /// What a push does with one state of a store.
 enum UploadDecision: Sendable {
-    /// Nothing is sent: the state equals an upload, which a manifest on the remote holds.
-    ///
-    /// With the digests of its blocks, if the application is encrypted.
-    case nothing(UploadName, in: StoreManifest, StoreRecord, BlockDigests?)
+    /// Nothing is sent: the state equals an upload.
+    case nothing(EqualUpload, StoreRecord)
     /// The plan is carried out.
     case send(UploadPlan)
 }

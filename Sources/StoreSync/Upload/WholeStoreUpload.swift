@@ -14,7 +14,7 @@ public struct WholeStoreUpload: Sendable, Hashable {
     /// Whether its files on the remote are sealed.
     public let isEncrypted: Bool
     /// Whether nothing was uploaded, since the store is the same as that generation.
-    public let isUnchanged: Bool
+    public internal(set) var isUnchanged: Bool
     /// Clients that have uploaded a store with edits that this one lacks; the user must resolve the divergence.
     public let divergedFrom: [RemoteIdentifier]
     /// Warnings for the user, in full sentences.

@@ -15,8 +15,9 @@ extension WholeStoreUploadOperation {
         var content = content
         var record: StoreRecord
         (record, content.digests) = try await self.record(of: content, target, context)
-        if let (name, manifest) = try await unchanged(record, content.contentRoot, target.published, context) {
-            return .nothing(name, in: manifest, record, content.digests?.blocks)
+        if var equal = try await equalUpload(to: record, having: content.contentRoot, target.published, context) {
+            equal.blocks = content.digests?.blocks
+            return .nothing(equal, record)
         }
         content.appliedSets = try await appliedSets(for: content, context)
         let delta = target.delta(to: content)
@@ -122,12 +123,12 @@ extension WholeStoreUploadOperation {
         )
     }
 
-    /// Returns the same as ``unchanged(_:_:_:_:)`` if the status of a database's files shows that it's as this device recorded it.
-    func unchanged(
-        _ store: LocalStore,
+    /// Returns the upload that equals the store, if the status of a database's files shows that it's as this device recorded it.
+    func equalUpload(
+        byStatusOf store: LocalStore,
         _ target: UploadTarget,
         _ context: OperationContext
-    ) async throws -> (name: UploadName, in: StoreManifest)? {
+    ) async throws -> EqualUpload? {
         let own = try await context.blocking { [state, key] in try state.store(at: store.path, document: key) }
         guard let own, let status = own.status, own.pending == nil, !own.mustReplace,
             own.integrityKey == document.integrityKey,
@@ -135,19 +136,17 @@ extension WholeStoreUploadOperation {
             target.incomplete == nil || target.incomplete != own.base,
             try await context.blocking({ store.isUnchanged(since: status) })
         else { return nil }
-        return try await unchanged(own, own.contentRoot.flatMap(ContentRoot.init(hex:)), target.published, context)
+        let root = own.contentRoot.flatMap(ContentRoot.init(hex:))
+        return try await equalUpload(to: own, having: root, target.published, context)
     }
 
-    /// Returns the upload that equals the store, and an upload on the remote that holds it, if nothing must be
-    /// published.
-    ///
-    /// The second is that upload itself if it's complete there, else a head that includes it.
-    private func unchanged(
-        _ record: StoreRecord,
-        _ root: ContentRoot?,
+    /// Returns the upload that equals the store, if an upload on the remote holds it, so that nothing must be published.
+    private func equalUpload(
+        to record: StoreRecord,
+        having root: ContentRoot?,
         _ published: PublishedStores,
         _ context: OperationContext
-    ) async throws -> (name: UploadName, in: StoreManifest)? {
+    ) async throws -> EqualUpload? {
         // A baseline says more than its store.
         guard request.baseline == nil, !request.isWhole, let base = record.base, let root,
             record.contentRoot == root.description
@@ -158,7 +157,7 @@ extension WholeStoreUploadOperation {
         for manifest in equal + heads.reversed().filter({ $0.includes.contains(base) }) {
             guard let chain = try? StoreChain(manifest, among: published.manifests) else { continue }
             let broken = try await broken(in: [chain], context)
-            if broken.isEmpty { return (base, manifest) }
+            if broken.isEmpty { return EqualUpload(name: base, holder: manifest) }
             note(broken: broken)
         }
         return nil

@@ -19,11 +19,11 @@ extension WholeStoreUploadOperation {
     ///
     /// Returns failures as warnings.
     func completePush(
-        of name: UploadName,
-        _ blocks: BlockDigests?,
+        of equal: EqualUpload,
         _ target: UploadTarget,
         _ context: OperationContext
     ) async -> [String] {
+        let name = equal.name
         guard target.incomplete == name else { return [] }
         var others = target.published
         others.manifests.removeAll { $0.name == name }
@@ -33,7 +33,7 @@ extension WholeStoreUploadOperation {
             if !target.published.names.contains(name) { await noteComplete(name, context) }
             return []
         }
-        await remember(manifest, blocks, context)
+        await remember(manifest, equal.blocks, context)
         let (outdated, notes) = await uploadsOfRemovedClients(including: manifest.includes, others)
         return await notes + tidyUp(manifest, outdated, others, context)
     }

@@ -19,8 +19,6 @@ public actor WholeStoreUploadOperation: Operation {
     private(set) var capabilities: RemoteCapabilities = []
     /// The uploads that this push must not rely on.
     private(set) var broken: Set<UploadName> = []
-    /// The uploads that an attempt of this push may have published, with the warnings about what they replace.
-    private var begun: [UploadName: [String]] = [:]
 
     /// Creates an operation.
     ///
@@ -72,8 +70,8 @@ public actor WholeStoreUploadOperation: Operation {
             let target = try await target(for: store, context)
             try await removeLeftovers(of: store, target.published, context)
             try await refusal
-            if let (name, manifest) = try await unchanged(store, target, context) {
-                return await unchanged(name, in: manifest, byteCount: try store.byteCount, nil, target, context)
+            if let equal = try await equalUpload(byStatusOf: store, target, context) {
+                return await finish(equal, byteCount: try store.byteCount, target, context)
             }
             do {
                 return try await upload(store, holding: true, to: target, context)
@@ -110,10 +108,9 @@ public actor WholeStoreUploadOperation: Operation {
         do {
             return try await content.taken.limitingHold(by: context.clock, on: context.blockingExecutor) {
                 switch try await decide(on: content, to: target, context) {
-                case .nothing(let name, let manifest, let record, let blocks):
+                case .nothing(let equal, let record):
                     try await recordUnchanged(record, of: content, context)
-                    let byteCount = content.taken.byteCount
-                    return await unchanged(name, in: manifest, byteCount: byteCount, blocks, target, context)
+                    return await finish(equal, byteCount: content.taken.byteCount, target, context)
                 case .send(let plan):
                     return try await carryOut(plan, to: target, context)
                 }
@@ -124,20 +121,19 @@ public actor WholeStoreUploadOperation: Operation {
         }
     }
 
-    /// Returns the result for a store that equals an upload.
-    private func unchanged(
-        _ name: UploadName,
-        in manifest: StoreManifest,
+    /// Completes the push of a store that equals an upload, and returns its result.
+    private func finish(
+        _ equal: EqualUpload,
         byteCount: Int64,
-        _ blocks: BlockDigests?,
         _ target: UploadTarget,
         _ context: OperationContext
     ) async -> WholeStoreUpload {
-        // A former attempt has published it, with another instance of this operation perhaps.
-        if context.attempt > 1, target.incomplete == name, begun[name] == nil { begun[name] = [] }
-        var result = result(name, in: manifest, byteCount: byteCount, target)
-        result.warnings += await (begun[name] ?? []) + completePush(of: name, blocks, target, context)
+        let begun = state.begunUploads.warnings(about: equal.name, by: context.id)
+        var result = result(equal.name, in: equal.holder, byteCount: byteCount, target)
+        result.isUnchanged = begun == nil
+        result.warnings += await (begun ?? []) + completePush(of: equal, target, context)
         result.warnings += await document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
+        state.begunUploads.forgetUploads(by: context.id)
         return result
     }
 
@@ -185,7 +181,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let replacing = givenUp(plan, target)
-        begun[manifest.name] = replacing
+        state.begunUploads.note(manifest.name, by: context.id, replacing)
         let (outdated, notes) = await removable
         async let late = isSmall ? [] : document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
         // A cancellation while it's published leaves to the next push to find out whether it was.
@@ -202,6 +198,7 @@ public actor WholeStoreUploadOperation: Operation {
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
         result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
+        state.begunUploads.forgetUploads(by: context.id)
         return result
     }
 
@@ -353,7 +350,7 @@ public actor WholeStoreUploadOperation: Operation {
             bytes: byteCount,
             storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
             isEncrypted: seal.isEncrypted,
-            isUnchanged: isPublished && begun[name] == nil,
+            isUnchanged: false,
             divergedFrom: Set(diverged.map(\.client)).sorted(),
             warnings: document.allWarnings + identityWarnings(target.client) + divergence
         )
