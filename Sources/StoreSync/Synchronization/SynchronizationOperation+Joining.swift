@@ -198,7 +198,8 @@ extension SynchronizationOperation {
                 .storeNotFound,
                 """
                 There is no store at \(request.url.path): this device synchronizes \(document.document) with \(last.path). \
-                Check the path.
+                Check the path. If the store is to be there, close it, move it with the files beside it whose names begin \
+                with its name, then synchronize again.
                 """
             )
         }

@@ -9,6 +9,23 @@ import ThreadSupport
 
 @Suite("Devices that were restored from a backup, or go on as other clients", .timeLimit(.minutes(60)))
 struct RestorationTests {
+    @Test("A store is refused at another path while it is at its former one, and synchronizes once it was moved there")
+    func otherPath() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        let moved = a.with(store: a.store.deletingLastPathComponent().appending(path: "moved.sqlite"))
+        for side in [nil, TakenSide.remote] {
+            let request = SynchronizationRequest(url: moved.store, takes: side)
+            let error = await #expect(throws: StoreSyncError.self) { try await moved.synchronize(request).value }
+            #expect(error?.code == .storeNotFound && error?.message.contains("move it") == true)
+        }
+        try FileManager.default.moveItem(at: a.store, to: moved.store)
+        try moved.execute("INSERT INTO note (title) VALUES ('after the move')")
+        #expect(try await moved.synchronize().value.publishedChanges == 1)
+    }
+
     /// What is restored from a backup besides the store, and whether edits are captured before it synchronizes.
     enum Restoration: CaseIterable {
         case memory, memoryOffline, memoryRebuilding, replicaOffline
