@@ -37,8 +37,8 @@ struct Demo: AsyncParsableCommand {
             let report = Report(output)
             let folder = FileManager.default.temporaryDirectory
                 .appending(path: "storesync-demo-\(UUID().uuidString)", directoryHint: .isDirectory)
-            let setup = try DemoSetup(folder)
             defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
+            let setup = try DemoSetup(folder)
             let upload = try await show(setup, interruption, report)
             try report.result(
                 Result(

@@ -178,6 +178,20 @@ extension CommandTests {
             }
         }
 
+        @Test("A relative XDG_STATE_HOME is ignored: each working directory would be another device")
+        func relativeStateHome() async throws {
+            let fixture = try Fixture()
+            let arguments = [
+                "register", "--no-encrypt", "--json", "--app", "org.example.notes", "--remote",
+                "file://\(fixture.share.path)",
+            ]
+            let result = try await fixture.run(arguments, environment: ["XDG_STATE_HOME": "relative"])
+            #expect(result.status == 0, "\(result)")
+            let state = fixture.folder.appending(path: "home/.local/state/storesync").path
+            #expect(FileManager.default.fileExists(atPath: state))
+            #expect(!FileManager.default.fileExists(atPath: "relative"))
+        }
+
         @Test(
             "Help and version exit with 0",
             arguments: ["--help", "--version", "push --help", "verify -h", "help pull"]
@@ -220,6 +234,17 @@ extension CommandTests {
             #expect(result.output.contains("Both devices hold the same"))
             #expect(result.errorOutput.isEmpty)
             #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
+        }
+
+        @Test("If its folder can't be completed, it leaves nothing behind", .enabled(if: Mount.isPossible))
+        func fullDisk() async throws {
+            let fixture = try Fixture()
+            // Room for the root, and two more directories.
+            let mount = try await Mount(at: fixture.temporary, options: "size=1m,nr_inodes=3")
+            let result = try await fixture.run(["demo", "--json"])
+            #expect(result.status != 0)
+            #expect(try Listing(of: fixture.temporary).isEmpty, "\(result)")
+            try await mount.unmount()
         }
 
         @Test("With --json the steps are on standard error, and one object is on standard output")
