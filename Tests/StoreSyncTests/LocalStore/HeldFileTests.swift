@@ -3,6 +3,7 @@ import FileSupport
 import Foundation
 import GRDB
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -79,6 +80,16 @@ struct HeldFileTests {
         await expectChanged(held, after: read)
     }
 
+    @Test("is compared on the executor for blocking calls, block by block")
+    func comparedOnExecutor() async throws {
+        let held = try hold()
+        let read = try bytes(of: held)
+        let executor = CountingExecutor()
+        try await held.check(root(of: read), on: executor)
+        #expect(executor.jobCount > content.count / ContentRoot.blockSize)
+        held.release()
+    }
+
     @Test("is refused if it's written to while it's compared")
     func changedWhileCompared() async throws {
         let held = try hold(StepObserver { [store] _ in try Data("other".utf8).write(to: store.url) })
@@ -147,5 +158,17 @@ struct HeldFileTests {
             let held = HeldFile(try LocalStore(store.file(name)), copyingTo: store.file("copy"))
             #expect(held == nil, "\(name)")
         }
+    }
+}
+
+/// Counts its jobs.
+private final class CountingExecutor: TaskExecutor {
+    private let count = Locked(0)
+
+    var jobCount: Int { count.withLock { $0 } }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        count.withLock { $0 += 1 }
+        BlockingExecutor.shared.enqueue(job)
     }
 }
