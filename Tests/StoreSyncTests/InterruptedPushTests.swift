@@ -105,6 +105,23 @@ struct InterruptedPushTests {
         try await Self.expectComplete(fixture)
     }
 
+    @Test("and that is large has recorded its time then, and not before")
+    func time() async throws {
+        let fixture = try Fixture()
+        let steps = Locked<[String]>([])
+        let a = try fixture.device("a") { step in
+            steps.withLock { $0.append(step) }
+            if step.hasPrefix("before write"), step.contains("/manifest-") { throw Self.death }
+        }
+        try Data(count: 3 << 20).write(to: a.store)
+        #expect(await code { try await a.push().value } == .remoteUnavailable)
+        func hasTime() -> Bool { steps.withLock { $0.contains { $0.contains(".recentsync") } } }
+        #expect(!hasTime())
+        let publishing = try fixture.device("a") { step in steps.withLock { $0.append(step) } }
+        _ = try await publishing.push().value
+        #expect(hasTime())
+    }
+
     @Test("is found unchanged by another push, also in the next attempt of that push")
     func nextAttemptOfAnother() async throws {
         let fixture = try Fixture()

@@ -166,7 +166,8 @@ public actor WholeStoreUploadOperation: Operation {
         // Recorded before any of it is on the remote, so that this device never mistakes it for another device's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let removable = uploadsOfRemovedClients(including: plan.record.contained, target.published)
-        // Concurrently with other requests, since after the publication it would take round trips of its own.
+        // Concurrently with other requests, since after the publication it would take round trips of its own. If this push isn't
+        // published after all, lists show when it was tried.
         let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
         async let early =
             isSmall ? document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks) : []
@@ -183,9 +184,9 @@ public actor WholeStoreUploadOperation: Operation {
         let replacing = givenUp(plan, target)
         state.begunUploads.note(manifest.name, by: context.id, replacing)
         let (outdated, notes) = await removable
-        async let late = isSmall ? [] : document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
         // A cancellation while it's published leaves to the next push to find out whether it was.
         try await publish(manifest)
+        async let late = isSmall ? [] : document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
         // From here on, neither a cancellation nor an error makes the upload fail.
         let forgotten = try await context.shielded { [self, upload] in
             try await warningIfForgotten("published") {
