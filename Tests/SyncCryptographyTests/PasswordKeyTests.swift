@@ -72,6 +72,44 @@ struct PasswordKeyTests {
         try PasswordParameters.interactive.validate(machineMemory: 256 << 20)
     }
 
+    @Test("half of what a container may use is the maximum, and the error says what to do")
+    func groupMemory() throws {
+        let parameters = PasswordParameters.moderate
+        try parameters.validate(groupMemory: 512 << 20)
+        let error = failure { try parameters.validate(groupMemory: (512 << 20) - 1) }
+        #expect(error?.code == .insufficientMemory)
+        #expect(error?.message.contains("Raise its limit") == true)
+    }
+
+    #if os(Linux)
+    @Test(
+        "the smallest limit of a process's control groups counts, in both versions and in a container that sees only its own",
+        arguments: [
+            ("0::/app/worker\n", ["app/worker/memory.max": "max\n", "app/memory.max": "1000\n"], 1000),
+            ("0::/app/worker\n", ["app/worker/memory.max": "500\n", "app/memory.max": "1000\n"], 500),
+            ("0::/\n", ["memory.max": "700\n"], 700),
+            ("0::/app\n", ["app/memory.max": "max\n"], nil),
+            ("5:cpu,memory:/docker/a:b\n4:pids:/\n", ["memory/docker/a:b/memory.limit_in_bytes": "800\n"], 800),
+            ("5:memory:/docker/hidden\n", ["memory/memory.limit_in_bytes": "900\n"], 900),
+            ("4:pids:/\nnonsense\n", [:], nil),
+        ] as [(String, [String: String], UInt64?)]
+    )
+    func controlGroups(membership: String, files: [String: String], limit: UInt64?) throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "groups-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        for (name, text) in files.merging(["membership": membership], uniquingKeysWith: { file, _ in file }) {
+            let url = folder.appending(path: name)
+            try FileManager.default.createDirectory(
+                at: url.deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try Data(text.utf8).write(to: url)
+        }
+        let groups = ControlGroups(root: folder.path, membership: folder.appending(path: "membership").path)
+        #expect(groups.memoryLimit == limit)
+    }
+    #endif
+
     @Test("the default is libsodium's MODERATE, the minimum its INTERACTIVE")
     func defaults() {
         #expect(PasswordParameters.moderate == PasswordParameters(passes: 3, memoryKibibytes: 262_144))

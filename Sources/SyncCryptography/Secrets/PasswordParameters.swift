@@ -34,18 +34,34 @@ public struct PasswordParameters: Hashable, Sendable {
 
     /// Refuses parameters that an attacker who can write to the storage may have lowered, to guess, or raised, to do harm.
     ///
-    /// Call it before allocating memory. A hash may take a quarter of this machine's memory, and no more than what iOS lets the
-    /// process allocate: an app that takes more is ended.
+    /// Call it before allocating memory. A hash may take a quarter of this machine's memory, half of what a container or a
+    /// service may use on Linux, and no more than what iOS lets the process allocate: a process that takes more is ended.
     ///
     /// - Throws: ``CryptographyError/Code/weakParameters`` below ``interactive``;
     ///   ``CryptographyError/Code/costlyParameters`` above 20 passes or 1 GiB;
-    ///   ``CryptographyError/Code/insufficientMemory`` above a quarter of the machine's memory;
+    ///   ``CryptographyError/Code/insufficientMemory`` above a quarter of the machine's memory, or half of the container's;
     ///   ``CryptographyError/Code/outOfMemory`` above what the process may allocate.
     public func validate() throws(CryptographyError) {
         try validate(machineMemory: ProcessInfo.processInfo.physicalMemory)
         #if os(iOS)
         try validate(processMemory: UInt64(os_proc_available_memory()))
+        #elseif os(Linux)
+        if let limit = ControlGroups().memoryLimit { try validate(groupMemory: limit) }
         #endif
+    }
+
+    /// Refuses a hash that takes more than half of the bytes that this process's control group may use.
+    ///
+    /// The system ends a process that exceeds the limit, without an error that it could report.
+    func validate(groupMemory limit: UInt64) throws(CryptographyError) {
+        guard UInt64(memory) > limit / 2 else { return }
+        throw CryptographyError(
+            .insufficientMemory,
+            """
+            Checking the password takes \(memory >> 20) MiB of memory, more than half of the \(limit >> 20) MiB that this \
+            container or service may use. Raise its limit, or set a new application up with less (--password-memory 64).
+            """
+        )
     }
 
     /// Refuses a hash for which a process that may allocate this many bytes has no memory; 0 is no limit.
