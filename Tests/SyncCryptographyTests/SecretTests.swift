@@ -62,7 +62,9 @@ struct SecretTests {
         ]
     )
     func normalization(given: String, expected: String) throws {
-        for password in [try Password(given), try Password(utf8: Array(given.utf8))] {
+        for password in [
+            try Password(given), try Password(utf8: Array(given.utf8)), try Password(utf8: AnySequence(given.utf8)),
+        ] {
             #expect(password.bytes.isEqual(to: Array(expected.utf8)))
         }
     }
