@@ -20,8 +20,6 @@ public struct CryptographyError: Error, Hashable, Sendable, CustomStringConverti
         public static let insufficientMemory = Code("insufficientMemory")
         /// A password isn't valid: it's empty, too long or not UTF-8.
         public static let invalidPassword = Code("invalidPassword")
-        /// A sealed file belongs to a former epoch of the application: it's left over, not tampered with.
-        public static let orphan = Code("orphan")
         /// The system doesn't provide the memory that is needed.
         public static let outOfMemory = Code("outOfMemory")
         /// A sealed file isn't what was sealed for its location: it was changed, moved, exchanged, rearranged or extended.
@@ -30,8 +28,8 @@ public struct CryptographyError: Error, Hashable, Sendable, CustomStringConverti
         public static let tooLarge = Code("tooLarge")
         /// A sealed file ends before its last chunk: it's damaged, or hasn't arrived completely.
         public static let truncated = Code("truncated")
-        /// A sealed file belongs to an epoch that this device doesn't know, perhaps a newer one.
-        public static let unknownEpoch = Code("unknownEpoch")
+        /// A sealed file belongs to another epoch of the application, a former or a newer one; it isn't tampered with.
+        public static let otherEpoch = Code("otherEpoch")
         /// The file has another format, or a newer program wrote it.
         public static let unsupportedFormat = Code("unsupportedFormat")
         /// Parameters for hashing passwords make guessing cheap, which indicates a downgrade attack.

@@ -60,7 +60,7 @@ struct SealedFileAttackTests {
                         switch index {
                         case 0..<20: [.unsupportedFormat]
                         case 20..<24: [.tampered, .unsupportedFormat]
-                        case 24..<40: [.unknownEpoch]
+                        case 24..<40: [.otherEpoch]
                         case 40..<104: [.tampered]
                         // A changed length can make a chunk longer than the file.
                         case _ where target.offsets.contains { (0..<4).contains(index - $0) }: [.tampered, .truncated]

@@ -23,7 +23,7 @@ extension StoreSyncError {
         case .corrupt: .corrupt
         case .insufficientMemory: .insufficientMemory
         case .invalidPassword: .invalidPassword
-        case .orphan, .unknownEpoch: .orphan
+        case .otherEpoch: .orphan
         case .outOfMemory: .busy
         case .unsupportedFormat: .unsupportedFormat
         case .weakParameters: .encryptionDowngraded

@@ -50,9 +50,8 @@ extension EpochKey {
     ///   - context: The context that it must be sealed for.
     ///   - limit: The maximum size of its content: a compressed file can hold a thousand times its own size.
     /// - Returns: The whole content.
-    /// - Throws: ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``, ``CryptographyError/Code/orphan``,
-    ///   ``CryptographyError/Code/unknownEpoch``, ``CryptographyError/Code/unsupportedFormat`` or
-    ///   ``CryptographyError/Code/tooLarge``.
+    /// - Throws: ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``, ``CryptographyError/Code/otherEpoch``,
+    ///   ``CryptographyError/Code/unsupportedFormat`` or ``CryptographyError/Code/tooLarge``.
     public func open(
         _ sealed: [UInt8],
         as context: SealedContext,

@@ -157,8 +157,8 @@ extension EpochKey {
     ///   - workers: The workers that open; the content can be iterated as long as they run.
     ///   - onEnd: Called with the summary at the end of each whole pass, before the iterator returns `nil`.
     /// - Returns: The content. Iterating throws what the source throws, `CancellationError`, and
-    ///   ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``, ``CryptographyError/Code/orphan``,
-    ///   ``CryptographyError/Code/unknownEpoch`` or ``CryptographyError/Code/unsupportedFormat``.
+    ///   ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``,
+    ///   ``CryptographyError/Code/otherEpoch`` or ``CryptographyError/Code/unsupportedFormat``.
     public func opening<Source: AsyncSequence & Sendable>(
         _ source: Source,
         as context: SealedContext,

@@ -11,8 +11,7 @@ enum Fixture {
     static func key(_ seed: UInt8 = 7) throws -> EpochKey {
         EpochKey(
             master: try MasterKey(SecretBytes(copying: [UInt8](repeating: seed, count: 32))),
-            epoch: epoch,
-            formerEpochs: [formerEpoch]
+            epoch: epoch
         )
     }
 
