@@ -105,6 +105,30 @@ struct LockTests {
         }
     }
 
+    @Test("A keychain whose lock another process changes while it's being unlocked is unlocked", arguments: 0..<8)
+    func changeDuringUnlock(step: Int) async throws {
+        let other = try await fixture.open()
+        try await other.add(SecretBytes("geheim"), as: Self.item)
+        let (wrapped, key) = try await WrappedKey.make(for: fixture.deviceSecret, executor: nil)
+        let database = await other.database
+        let executor = InterposingExecutor(beforeJob: step) { try database.relock(wrapped, key) }
+        let keychain = try await FileKeychain(at: fixture.url(), entitlements: .notes, executor: executor)
+        try await keychain.unlock(with: fixture.deviceSecret)
+        executor.disarm()
+        #expect(try await keychain.secret(matching: KeychainQuery(Self.item)).text == "geheim")
+    }
+
+    @Test("A stale key neither unlocks a keychain nor locks it")
+    func staleKey() async throws {
+        let keychain = try await fixture.open()
+        let database = await keychain.database
+        let wrapped = try #require(try database.wrappedKey())
+        let stale = try await wrapped.open(with: fixture.deviceSecret, executor: nil)
+        try await keychain.changeLock(to: fixture.deviceSecret)
+        #expect(try !database.unlock(stale))
+        #expect(await !keychain.isLocked)
+    }
+
     #if !canImport(Security)
     @Test("A directory whose secret is in the system's keychain of another device opens nothing here, and says why")
     func copied() async throws {
@@ -128,7 +152,9 @@ struct LockTests {
         #expect(!FileManager.default.fileExists(atPath: secretFile.path))
         try Data(repeating: 7, count: 32).write(to: secretFile)
         try setMode(0o600, secretFile)
-        await expect(.wrongLock, "another one") { try await keychain.unlock(with: fixture.deviceSecret) }
+        await expect(.wrongLock, "\(secretFile.path) doesn't open this keychain: it's another one") {
+            try await keychain.unlock(with: fixture.deviceSecret)
+        }
         #expect(await keychain.isLocked)
     }
 
@@ -149,10 +175,12 @@ struct LockTests {
         try FileManager.default.createDirectory(at: secretFile, withIntermediateDirectories: true)
         await expect(.deviceSecretUnsafe, "no file") { try await keychain.unlock(with: fixture.deviceSecret) }
         try FileManager.default.removeItem(at: secretFile)
-        for count in [0, 31, 33] {
+        for count in [0, 31, 33, 36] {
             try Data(repeating: 0, count: count).write(to: secretFile)
             try setMode(0o600, secretFile)
-            await expect(.corrupt, "damaged") { try await keychain.unlock(with: fixture.deviceSecret) }
+            await expect(.corrupt, "damaged, or another version of this program wrote it") {
+                try await keychain.unlock(with: fixture.deviceSecret)
+            }
         }
         try FileManager.default.removeItem(at: secretFile)
         try FileManager.default.moveItem(at: elsewhere, to: secretFile)
@@ -274,4 +302,33 @@ struct LockTests {
         await expect(.corrupt, "backup") { _ = try await locked("noise.sqlite") }
         await expect(.cannotWrite, "permissions") { _ = try await locked("no/where.sqlite") }
     }
+}
+
+/// Runs jobs one after the other, and a closure before one of them.
+private final class InterposingExecutor: TaskExecutor {
+    private let queue = DispatchQueue(label: "InterposingExecutor")
+    private let body: @Sendable () throws -> Void
+    /// The number of jobs before the closure; `nil` once it was called.
+    private let left: Locked<Int?>
+
+    init(beforeJob index: Int, _ body: @escaping @Sendable () throws -> Void) {
+        self.body = body
+        left = Locked(index)
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { [self] in
+            let isDue = left.withLock { left in
+                let isDue = left == 0
+                left = isDue ? nil : left.map { $0 - 1 }
+                return isDue
+            }
+            if isDue { #expect(throws: Never.self) { try body() } }
+            job.runSynchronously(on: asUnownedTaskExecutor())
+        }
+    }
+
+    /// Doesn't call the closure any more.
+    func disarm() { left.withLock { $0 = nil } }
 }

@@ -15,7 +15,8 @@ package struct DeviceSecret {
 
     private let directory: URL
 
-    private var path: String { directory.appending(path: Self.name).path }
+    /// The path of the file.
+    var path: String { directory.appending(path: Self.name).path }
 
     package init(in directory: URL) { self.directory = directory }
 
@@ -255,7 +256,10 @@ package struct DeviceSecret {
     }
 
     private var corrupt: KeychainError {
-        KeychainError(.corrupt, "The device secret \(path) is damaged. Put it back from a backup.")
+        KeychainError(
+            .corrupt,
+            "The device secret \(path) is damaged, or another version of this program wrote it. Put it back from a backup."
+        )
     }
 
     private func unsafe(_ reason: String) -> KeychainError {

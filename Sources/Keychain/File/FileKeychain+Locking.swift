@@ -26,10 +26,12 @@ extension FileKeychain {
             let (wrapped, key) = try await WrappedKey.make(for: lock, executor: executor)
             try await runBlocking(on: executor) { [database] in try database.establish(wrapped, key) }
         }
-        // Reads the stored key, since another process may have set up the keychain first.
-        guard let wrapped = try await wrappedKey() else { return }
-        let key = try await wrapped.open(with: lock, executor: executor)
-        try await runBlocking(on: executor) { [database] in try database.unlock(key) }
+        // Reads the stored key, since another process may have set up the keychain first, or change its lock meanwhile.
+        var isUnlocked = false
+        while !isUnlocked, let wrapped = try await wrappedKey() {
+            let key = try await wrapped.open(with: lock, executor: executor)
+            isUnlocked = try await runBlocking(on: executor) { [database] in try database.unlock(key) }
+        }
     }
 
     /// Discards the key, so that the keychain has to be unlocked again.

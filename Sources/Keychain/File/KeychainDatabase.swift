@@ -106,12 +106,19 @@ final class KeychainDatabase: Sendable {
         }
     }
 
-    /// Keeps the key in memory.
+    /// Keeps the key in memory, unless the keychain's lock was changed since the key was unwrapped.
     ///
-    /// Throws if it isn't the key that the file's content is sealed with.
-    func unlock(_ key: EpochKey) throws {
-        try access { try $0.read { db in _ = try self.transaction(db, key).clock() } }
-        self.key.withLock { $0 = key }
+    /// - Returns: Whether it's still the keychain's key.
+    func unlock(_ key: EpochKey) throws -> Bool {
+        try access { queue in
+            try queue.read { db in
+                guard try Self.wrappedKey(db)?.epoch == key.epoch else { return false }
+                _ = try KeychainTransaction(db: db, key: key).clock()
+                // Within the transaction, so that another task can't change the lock in between.
+                self.key.withLock { $0 = key }
+                return true
+            }
+        }
     }
 
     /// Discards the key.

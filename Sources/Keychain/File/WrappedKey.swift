@@ -43,8 +43,8 @@ struct WrappedKey: Sendable, Equatable {
         let master: MasterKey
         switch (kind, lock.content) {
         case (.deviceSecret, .deviceSecret(let directory)):
-            let secret = try await runBlocking(on: executor) { try DeviceSecret(in: directory).read() }
-            master = try unwrap(with: secret)
+            let secret = DeviceSecret(in: directory)
+            master = try unwrap(with: try await runBlocking(on: executor) { try secret.read() }, at: secret.path)
         case (.passphrase, .passphrase(let passphrase, _)):
             master = try await unwrap(with: passphrase, executor)
         case (.deviceSecret, .passphrase):
@@ -65,7 +65,7 @@ struct WrappedKey: Sendable, Equatable {
         EpochKey(master: try MasterKey(secret), epoch: epoch)
     }
 
-    private func unwrap(with secret: SecretBytes) throws -> MasterKey {
+    private func unwrap(with secret: SecretBytes, at path: String) throws -> MasterKey {
         do {
             let key = try Self.wrapping(secret, epoch)
             return try MasterKey(try key.openSecret(bytes, as: Self.context, upTo: MasterKey.byteCount))
@@ -73,8 +73,8 @@ struct WrappedKey: Sendable, Equatable {
             throw KeychainError(
                 .wrongLock,
                 """
-                The device secret doesn't open this keychain: it's another one, or the keychain's file is damaged. Put both \
-                back from the same backup.
+                The device secret \(path) doesn't open this keychain: it's another one, or the keychain's file is damaged. Put \
+                both back from the same backup.
                 """,
                 cause: error
             )
