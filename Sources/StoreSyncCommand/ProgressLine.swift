@@ -37,8 +37,30 @@ enum ProgressLine {
     }
 
     private static func write(_ line: String) {
-        let line = line.prefix(columns - 1)
         // The terminal may be closed while the command continues.
-        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(line)".utf8))
+        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(fitted(line, columns: columns))".utf8))
+    }
+
+    /// Shortens a line, which may contain names of files, so that a terminal of this width doesn't wrap it.
+    static func fitted(_ line: String, columns: Int) -> String {
+        var width = 0
+        return String(
+            line.withoutControls.prefix { character in
+                width += character.maximumColumns
+                return width < columns
+            }
+        )
+    }
+}
+
+extension Character {
+    /// How many columns a terminal may need for it: two for Chinese, Japanese and Korean, for symbols and for emoji.
+    fileprivate var maximumColumns: Int {
+        let isWide = unicodeScalars.contains { scalar in
+            let isPunctuationOrBlock =
+                (0x2000...0x206F).contains(scalar.value) || (0x2500...0x259F).contains(scalar.value)
+            return scalar.value >= 0x1100 && !isPunctuationOrBlock
+        }
+        return isWide ? 2 : 1
     }
 }
