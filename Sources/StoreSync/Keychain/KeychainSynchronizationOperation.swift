@@ -25,7 +25,7 @@ public struct KeychainSynchronization: Sendable, Hashable {
 /// is intact again.
 ///
 /// The file of a client that was removed from the application is removed from the remote, when this client's file contains
-/// its edits.
+/// its edits. So is a file that was sealed for a former application of the same name, because no key opens it.
 ///
 /// The operation may end anywhere and be run again. If no client has ever had a synchronizable item, it sends nothing.
 ///
@@ -96,8 +96,8 @@ public actor KeychainSynchronizationOperation: Operation {
             try? await state.keychain(for: self.key, entitlements: nil, on: context.blockingExecutor)
                 .notePublished(next)
         }
-        let unregistered = Set(files.map(\.client)).subtracting(registered)
-        let late = await removeFiles(ofRemovedAmong: unregistered, merged: current)
+        let ownerless = files.filter { !registered.contains($0.client) && $0.client != application.client }
+        let late = await removeFiles(among: ownerless, merged: current, key)
         return result(hasPublished: next != nil, warnings: warnings + late)
     }
 
@@ -114,30 +114,65 @@ public actor KeychainSynchronizationOperation: Operation {
         }
     }
 
-    /// Removes the files of removed clients whose edits this client's file on the remote contains.
+    /// Removes files that are needed no more: of removed clients, if this client's file on the remote contains their edits, and of
+    /// a former application.
     ///
     /// - Parameters:
-    ///   - clients: The clients that have a file and aren't registered.
+    ///   - files: The files of clients that aren't registered.
     ///   - merged: The files that were merged.
+    ///   - key: The application's key.
     /// - Returns: Warnings about files that stay.
     private func removeFiles(
-        ofRemovedAmong clients: Set<RemoteIdentifier>,
-        merged: [String: KeychainFile]
+        among files: [Reading],
+        merged: [String: KeychainFile],
+        _ key: EpochKey
     ) async -> [String] {
-        let mergedClients = clients.filter { $0 != application.client && merged[$0.rawValue] != nil }
-        guard !mergedClients.isEmpty else { return [] }
+        let (orphans, others) = (files.filter(\.file.isOrphan), files.filter { !$0.file.isOrphan })
+        do {
+            return try await removeOrphans(orphans, key) + removeFiles(ofRemovedAmong: others, merged: merged)
+        } catch {
+            return ["Keychain files that are needed no more are still on the remote: \(error)."]
+        }
+    }
+
+    /// Removes files that were sealed for another epoch, unless the application was created again meanwhile.
+    ///
+    /// A device that doesn't know yet that the application was created again may write such a file into the new one.
+    private func removeOrphans(_ files: [Reading], _ key: EpochKey) async throws -> [String] {
+        guard !files.isEmpty else { return [] }
+        let bytes = try await hooks.backend.applicationRegistrationHooks.fetchRegistration(hierarchy)
+        let info = try bytes.map { try RegistrationInfo($0, at: hierarchy.registration) }
+        guard info?.epoch == key.epoch.uuidString else {
+            return files.map {
+                "\(hierarchy.keychain($0.client)) on the remote was ignored: it belongs to another application."
+            }
+        }
+        for file in files { try await hooks.removeKeychainFile(of: file.client, hierarchy) }
+        return []
+    }
+
+    private func removeFiles(ofRemovedAmong files: [Reading], merged: [String: KeychainFile]) async throws -> [String] {
+        guard !files.isEmpty else { return [] }
         let notes = ClientNotes(
             subject: .application(hierarchy),
             seal: application.seal,
             hooks: hooks.backend.applicationRegistrationHooks
         )
-        do {
-            let removed = try await notes.removed(among: mergedClients)
-            for client in removed.clients.sorted() { try await hooks.removeKeychainFile(of: client, hierarchy) }
-            return removed.warnings
-        } catch {
-            return ["Keychain files of removed clients are still on the remote: \(error)."]
+        let removed = try await notes.removed(among: Set(files.map(\.client)))
+        var warnings = removed.warnings
+        for client in removed.clients.sorted() {
+            if merged[client.rawValue] != nil {
+                try await hooks.removeKeychainFile(of: client, hierarchy)
+            } else {
+                warnings.append(
+                    """
+                    \(client) was removed from \(application.application) and won't write its keychain file again. If no device \
+                    can read \(hierarchy.keychain(client)) when everything has arrived, delete this file on the remote.
+                    """
+                )
+            }
         }
+        return warnings
     }
 
     /// Merges the files into the keychain and remembers them, if the application is still that from which they were read.
@@ -251,6 +286,8 @@ public actor KeychainSynchronizationOperation: Operation {
                     """
                 )
             case .success(let file): current[client.rawValue] = file
+            // Removed in the end.
+            case .failure where file.isOrphan && !registered.contains(client) && client != application.client: break
             case .failure(let error):
                 // The file is authentic, and a newer version of this program wrote it on this device. Writing would
                 // lose its content.
@@ -268,6 +305,13 @@ public actor KeychainSynchronizationOperation: Operation {
             )
         }
         return (current, warnings.sorted())
+    }
+}
+
+extension Result<KeychainFile, StoreSyncError> {
+    /// Whether the file was sealed for another epoch of the application.
+    fileprivate var isOrphan: Bool {
+        if case .failure(let error) = self { error.code == .orphan } else { false }
     }
 }
 
