@@ -126,8 +126,19 @@ extension ApplicationKey {
 extension StoreSyncError {
     /// Translates an error of this device's keychain.
     init(_ error: KeychainError) {
-        self.init(Self.code(for: error.code), "This device's keychain: \(error.message)", cause: error)
+        let isLost = [.deviceSecretMissing, .wrongLock].contains(error.code)
+        self.init(
+            Self.code(for: error.code),
+            "This device's keychain: \(error.message)\(isLost ? Self.withoutSecret : "")",
+            cause: error
+        )
     }
+
+    /// What to do if no backup has the secret of a state directory.
+    private static let withoutSecret = """
+         In a state directory keychain-secret, keychain.sqlite and the directory keychains belong together. Without a backup, \
+        move all three elsewhere: this device then asks for passwords again, and only items that synchronize come back.
+        """
 
     private static func code(for code: KeychainError.Code) -> Code {
         switch code {

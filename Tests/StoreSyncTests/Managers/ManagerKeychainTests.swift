@@ -27,4 +27,29 @@ struct ManagerKeychainTests {
         #expect(try await device.items() == ["account": "secret"])
         withExtendedLifetime(delegate) {}
     }
+
+    @Test(
+        "Without its secret, the error names the files that belong together; without these, the password is asked again"
+    )
+    func lostSecret() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let original = try fixture.device("device")
+        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
+        try await original.keychain().add(SecretBytes("secret"), as: item)
+        #expect(try await original.synchronizeKeychain().value.hasPublished)
+        let state = fixture.folder.appending(path: "device/state")
+        try FileManager.default.removeItem(at: state.appending(path: "keychain-secret"))
+        // A new process, which hasn't opened the keychain.
+        let locked = try fixture.device("device")
+        let error = await #expect(throws: StoreSyncError.self) { try await locked.synchronizeKeychain().value }
+        #expect(error?.code == .keychainLocked)
+        let belongTogether = "keychain-secret, keychain.sqlite and the directory keychains belong together"
+        #expect(error?.message.contains(belongTogether) == true, "\(error?.message ?? "")")
+        for name in ["keychain.sqlite", "keychains"] {
+            try FileManager.default.removeItem(at: state.appending(path: name))
+        }
+        let device = try fixture.device("device")
+        _ = try await device.synchronizeKeychain().value
+        #expect(try await device.items() == ["account": "secret"])
+    }
 }
