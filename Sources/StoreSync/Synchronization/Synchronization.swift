@@ -22,7 +22,7 @@ public struct Synchronization: Sendable, Hashable {
     /// Clients whose edits wait for edits of others that have not arrived.
     public let waitingFor: [RemoteIdentifier]
     /// Warnings for the user, in full sentences.
-    public let warnings: [String]
+    public internal(set) var warnings: [String]
 
     /// How a whole store travels: the first device uploads it, and other devices begin with it.
     public enum Transfer: Sendable, Hashable {

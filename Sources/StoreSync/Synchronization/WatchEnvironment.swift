@@ -14,8 +14,8 @@ struct WatchEnvironment: Sendable {
     var synchronize: @Sendable () -> OperationHandle<Synchronization>
     /// The names of all heads on the remote.
     var heads: @Sendable () async throws -> [String]
-    /// Calls a closure when the store changes, until what is returned is released; `nil` if changes can't be noticed.
-    var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async -> (any Sendable)?
+    /// Calls a closure when the store changes, until what is returned is released; throws if the system refuses to watch it.
+    var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> any Sendable
     /// Signals when the heads may have changed; `nil` if the storage has no signals.
     var remoteChanges: @Sendable () async -> AsyncStream<Void>?
 }
@@ -36,7 +36,7 @@ extension WatchEnvironment {
         heads = { try await translatingErrors { try await backend.synchronizationHooks.listSyncHeads(document) } }
         watchStore = { onChange in
             let url = (try? LocalStore(store))?.url ?? store.standardizedFileURL
-            return try? FileWatch(
+            return try FileWatch(
                 directory: url.deletingLastPathComponent().path,
                 database: url.lastPathComponent,
                 onChange: onChange

@@ -14,6 +14,8 @@ final class WatchRun {
     /// The heads that the last listing had, the one before the last synchronization for news at the latest.
     private var heads: [String]?
     private var storeWatch: (any Sendable)?
+    /// Warnings that the next synchronization tells.
+    private var warnings: [String] = []
     private var remoteReader: Task<Void, Never>?
     private var hasEnded = false
 
@@ -71,7 +73,16 @@ final class WatchRun {
     private func startedSchedule() async -> WatchSchedule {
         if let schedule { return schedule }
         let (signals, environment) = (signals, environment)
-        storeWatch = await environment.watchStore { signals.post(.store, at: environment.now()) }
+        do {
+            storeWatch = try await environment.watchStore { signals.post(.store, at: environment.now()) }
+        } catch {
+            warnings.append(
+                """
+                The system refuses to watch more files, so changes of the store are noticed only from time to time. Close \
+                programs that watch many files. On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.
+                """
+            )
+        }
         let remoteChanges = await environment.remoteChanges()
         if let remoteChanges {
             remoteReader = Task {
@@ -94,7 +105,7 @@ final class WatchRun {
         guard var schedule else { return nil }
         defer { self.schedule = schedule }
         switch result {
-        case .success(let synchronized):
+        case .success(var synchronized):
             client = synchronized.client
             schedule.synchronized(
                 isActive: !synchronized.applied.isEmpty || synchronized.publishedBytes > 0,
@@ -102,6 +113,8 @@ final class WatchRun {
                 at: environment.now(),
                 random: environment.random()
             )
+            synchronized.warnings += warnings
+            warnings = []
             return .synchronized(synchronized)
         case .failure(let error):
             return try failed(error, &schedule)

@@ -35,6 +35,7 @@ private final class WatchScene: Sendable {
         var listings: [Int] = []
         /// What the watch has told.
         var events: [String] = []
+        var warnings: [String] = []
     }
 
     let simulation: Simulation
@@ -60,8 +61,8 @@ private final class WatchScene: Sendable {
         )
     }
 
-    /// Starts to watch, in a task that returns how the watch ended.
-    func start() throws -> Task<Void, any Error> {
+    /// Starts to watch, in a task that returns how the watch ended; `refusal` is why the system doesn't watch the store.
+    func start(refusal: (any Error & Sendable)? = nil) throws -> Task<Void, any Error> {
         let idle = try Self.synchronization()
         let clock = simulation.clock
         let environment = WatchEnvironment(
@@ -82,6 +83,7 @@ private final class WatchScene: Sendable {
                 }
             },
             watchStore: { [state] onChange in
+                if let refusal { throw refusal }
                 state.withLock { $0.onChange = onChange }
                 return true
             },
@@ -90,6 +92,7 @@ private final class WatchScene: Sendable {
         let watch = StoreWatch(environment: environment, policy: WatchPolicy())
         return Task { [state] in
             for try await event in watch {
+                if case .synchronized(let result) = event { state.withLock { $0.warnings += result.warnings } }
                 let text =
                     switch event {
                     case .began: "began"
@@ -125,6 +128,22 @@ struct StoreWatchTests {
             for _ in 0..<5 { scene.changeStore() }
             try await scene.pass(1800)
             try #require(scene.synchronizations == [0, 10, 11])
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    @Test(
+        "If the system watches no more files, a warning says so once, and the store is still checked from time to time"
+    )
+    func watchLimit() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start(refusal: POSIXError(.ENOSPC))
+            try await scene.pass(1000)
+            try #require(scene.synchronizations.count > 10)
+            let warnings = scene.state.withLock(\.warnings)
+            try #require(warnings.count == 1 && warnings[0].contains("fs.inotify.max_user_watches"))
             task.cancel()
             try await task.value
         }
