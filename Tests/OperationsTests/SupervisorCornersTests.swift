@@ -309,12 +309,12 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("a waiting operation that is abandoned is cancelled")
+    @Test("a waiting operation is cancelled instead of abandoned, and doesn't count as abandoned")
     func writtenOffWhileWaiting() async {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in })
-        handle.record.core.withBoard { $0.abandon(handle.record) }
-        #expect(handle.state == .cancelled)
+        let isAbandoned = handle.record.core.withBoard { $0.abandon(handle.record) }
+        #expect(!isAbandoned && handle.state == .cancelled)
         _ = await handle.result
     }
 

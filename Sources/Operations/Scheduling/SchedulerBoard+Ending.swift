@@ -100,10 +100,17 @@ extension SchedulerBoard {
     }
 
     /// Abandons an operation that doesn't end: its handle ends, and its keys stay held until it really ends.
-    mutating func abandon(_ record: OperationRecord) {
-        guard scheduler.contains(record.id, at: record.position), record.lifecycle.finalOutcome == nil else { return }
+    ///
+    /// Returns `false` if nothing of it runs: it has just ended, or never started.
+    mutating func abandon(_ record: OperationRecord) -> Bool {
+        guard scheduler.contains(record.id, at: record.position), record.lifecycle.finalOutcome == nil else {
+            return false
+        }
         // It's about to end with the operation that it joined, or an operation that ignored the shutdown has added it.
-        guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation) }
+        guard !record.lifecycle.isWaiting else {
+            withdraw(record, Self.cancellation)
+            return false
+        }
         let outcome = record.updateLifecycle { $0.abandon() }
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
@@ -118,6 +125,7 @@ extension SchedulerBoard {
         let doomed = scheduler.abandon(record.position)
         depart(record, doomed, record.failure)
         grantAll()
+        return true
     }
 
     /// Releases what an abandoned operation still holds, once it has really ended.

@@ -46,8 +46,12 @@ extension SchedulerCore {
             }
         }
         timer?.cancel()
-        let abandoned = records.filter { !$0.hasEnded }
-        for record in abandoned { withBoard { $0.abandon(record) } }
+        var abandoned: [OperationRecord] = []
+        for record in records {
+            let (target, isAbandoned) = withBoard { (record.extras?.target, $0.abandon(record)) }
+            // A handle that joined an operation has ended with it.
+            if isAbandoned || abandoned.contains(where: { $0 === target }) { abandoned.append(record) }
+        }
         return abandoned.map { OperationDependency(record: $0, policy: .mustSucceed) }
     }
 }
