@@ -42,7 +42,8 @@ struct SchedulerBoard {
 
     init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment) {
         self.environment = environment
-        capacity = configuration.capacity
+        // With less, no operation could ever be added, and callers that wait for room would wait for ever.
+        capacity = configuration.capacity.map { max(1, $0) }
         restartIntensity = configuration.restartIntensity
         scheduler = SchedulerState(width: configuration.width, isSuspended: configuration.isSuspended)
     }

@@ -35,8 +35,9 @@ extension OperationSupervisor {
         public var taskPriority: TaskPriority?
         /// Whether the supervisor starts no operations until it is resumed.
         public var isSuspended = false
-        /// The maximum number of operations in the supervisor, at least 1: waiting and running, not counting children.
+        /// The maximum number of operations in the supervisor: waiting and running, not counting children.
         ///
+        /// Less than 1 counts as 1.
         /// When the supervisor is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits.
         public var capacity: Int?
         /// The failure rate above which the supervisor suspends itself.

@@ -49,6 +49,20 @@ struct AdmissionTests {
         }
     }
 
+    @Test(
+        "a capacity below 1 counts as 1: an operation fits, and the caller that waits for room gets it",
+        arguments: [0, -3]
+    )
+    func leastCapacity(capacity: Int) async throws {
+        let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true, capacity: capacity))
+        let first = supervisor.add(Probe { _ in 1 })
+        #expect(!first.isFinished)
+        #expect((supervisor.add(Probe { _ in 2 }).error as? OperationError)?.code == .noRoom)
+        supervisor.isSuspended = false
+        #expect(try await first.value == 1)
+        #expect(try await supervisor.addWhenRoom(Probe { _ in 3 }).value == 3)
+    }
+
     @Test("addWhenRoom releases the calling operation's slot; it throws if all operations wait for room")
     func roomInside() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, capacity: 2))
