@@ -56,6 +56,9 @@ enum WaitGraph {
 
     /// Calls `body` to add edges from an operation, unless one of them would close a cycle.
     ///
+    /// What `body` decides takes effect while the lock is held. So it may start and resume operations, and end only operations
+    /// that no code from outside can observe yet.
+    ///
     /// - Throws: An ``OperationError`` that names the operations of the cycle.
     static func addingEdges<Result>(
         from source: OperationRecord,
