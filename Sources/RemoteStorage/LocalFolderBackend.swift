@@ -195,7 +195,7 @@ public actor LocalFolderBackend: RemoteBackend {
             do {
                 return try body(folder)
             } catch let error as Errno {
-                throw RemoteError(error, at: path)
+                throw RemoteError(error, at: path, in: folder.path)
             }
         }
     }

@@ -36,7 +36,7 @@ extension RemoteContent {
                 }
                 return RemoteContent(of: file, range: 0..<status.size, chunkSize: chunkSize, executor: executor)
             } catch {
-                let code = RemoteError(error, at: .root).code
+                let code = RemoteError(error, at: .root, in: path).code
                 throw RemoteError(code, "“\(path)” can't be read (\(error)). Name a readable file.", cause: error)
             }
         }

@@ -19,6 +19,20 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("that can't be opened is named by its path in the file system, not as “/”")
+    func unreadableRoot() async throws {
+        try await withTemporaryFolder { folder in
+            let root = folder.appending(component: String(repeating: "x", count: 300))
+            let error = await #expect(throws: RemoteError.self) { try await LocalFolderBackend(root: root).list(.root) }
+            #expect(
+                error?.code == .invalidPath && error?.message.contains(root.path) == true,
+                "\(String(describing: error))"
+            )
+            let denied = RemoteError(.permissionDenied, at: .root, in: "/mnt/share")
+            #expect(denied.message.contains("“/mnt/share”") && !denied.message.contains("“/”"))
+        }
+    }
+
     @Test("signals changes in a directory that doesn't exist yet, also to a backend that forwards")
     func changes() async throws {
         try await withTemporaryFolder { folder in

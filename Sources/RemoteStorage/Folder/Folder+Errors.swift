@@ -20,7 +20,13 @@ extension RemoteItem {
 
 extension RemoteError {
     /// Creates the error that a failed system call means for a request on `path`.
-    init(_ error: Errno, at path: RemotePath) {
+    ///
+    /// - Parameters:
+    ///   - error: The failure.
+    ///   - path: The path of the request.
+    ///   - root: The folder's path in the file system, which errors name instead of the root's “/”.
+    init(_ error: Errno, at path: RemotePath, in root: String) {
+        let name = path == .root ? root : path.description
         switch error {
         case .noSuchFileOrDirectory:
             self = .notFound(path, cause: error)
@@ -33,22 +39,22 @@ extension RemoteError {
         case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice:
             self = .isSpecial(path, cause: error)
         case .permissionDenied, .notPermitted:
-            let message = "The permissions of “\(path)” don't allow this (\(error)). Ask the owner for access."
+            let message = "The permissions of “\(name)” don't allow this (\(error)). Ask the owner for access."
             self.init(.notAllowed, message, path: path, cause: error)
         case .readOnlyFileSystem:
-            let message = "“\(path)” is on a read-only file system. Mount that file system writable."
+            let message = "“\(name)” is on a read-only file system. Mount that file system writable."
             self.init(.notAllowed, message, path: path, cause: error)
         case .noSpace, .diskQuotaExceeded, .fileTooLarge:
-            let message = "There is no space for “\(path)” (\(error)). Free some space, then try again."
+            let message = "There is no space for “\(name)” (\(error)). Free some space, then try again."
             self.init(.noSpace, message, path: path, cause: error)
         case .fileNameTooLong:
-            let message = "A name in “\(path)” is too long for the file system. Choose a shorter name."
+            let message = "A name in “\(name)” is too long for the file system. Choose a shorter name."
             self.init(.invalidPath, message, path: path, cause: error)
         case _ where error.isUnsupported || error == .improperLink:
-            let message = "The file system of “\(path)” can't do this (\(error)). Use a folder on another file system."
+            let message = "The file system of “\(name)” can't do this (\(error)). Use a folder on another file system."
             self.init(.unsupported, message, path: path, cause: error)
         default:
-            let message = "“\(path)” can't be reached (\(error)). Check the disk or the network, then try again."
+            let message = "“\(name)” can't be reached (\(error)). Check the disk or the network, then try again."
             self.init(.unavailable, message, path: path, cause: error)
         }
     }

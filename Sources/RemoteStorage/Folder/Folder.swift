@@ -52,7 +52,7 @@ struct Folder: Sendable {
         } catch let error where error == .notDirectory {
             throw RemoteError(.wrongKind, "“\(path)” isn't a folder. Name a folder.", path: .root, cause: error)
         } catch {
-            throw RemoteError(error, at: .root)
+            throw RemoteError(error, at: .root, in: path)
         }
     }
 
