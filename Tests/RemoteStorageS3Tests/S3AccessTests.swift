@@ -81,9 +81,14 @@ extension S3Tests {
             let server = try await S3Server.shared(.seaweedFSTLS)
             var configuration = try server.configuration()
             #expect(try await S3Backend(configuration).list(.root) == [])
-            configuration.retries = .none
             configuration.trustedCertificates = []
-            try await expect(.unavailable, S3Backend(configuration), "can't be reached")
+            configuration.retries = RequestRetries(attempts: 2)
+            let waits = Locked<[Duration]>([])
+            configuration.clock = RecordingClock(waits: waits)
+            try await expect(.unavailable, S3Backend(configuration), "isn't trusted")
+            // No retry helps.
+            #expect(waits.withLock { $0 } == [])
+            try await expect(.unavailable, S3Backend(configuration), "--certificate")
             let byAddress = try #require(URL(string: "https://127.0.0.1:\(server.port)"))
             configuration = try S3Configuration(
                 bucket: S3Server.bucket,
@@ -91,8 +96,9 @@ extension S3Tests {
                 credentials: S3Server.credentials
             )
             configuration.trustedCertificates = [server.certificate]
-            configuration.retries = .none
-            try await expect(.unavailable, S3Backend(configuration), "can't be reached")
+            try await expect(.unavailable, S3Backend(configuration), "another host name")
+            configuration.trustedCertificates = [server.folder.appending(path: "absent.pem")]
+            try await expect(.unavailable, S3Backend(configuration), "trusted certificates can't be read")
         }
 
         @Test("to another machine without TLS is refused")
