@@ -2,12 +2,18 @@ import ThreadSupport
 
 /// A piece of work that runs at most once at a time, whose result all concurrent callers share.
 package final class SharedTask<Value: Sendable>: Sendable {
-    private struct Run {
-        var number = 0
-        var task: Task<Value, any Error>?
+    package typealias Work = @Sendable () async throws -> Value
+
+    private struct State {
+        /// The value of a former run.
+        var kept: Value?
+        var run: Task<Void, Never>?
+        /// The callers that wait for the run, by their numbers.
+        var callers: [Int: CheckedContinuation<Value, any Error>] = [:]
+        var callerCount = 0
     }
 
-    private let run = Locked(Run())
+    private let state = Locked(State())
     private let keepsValue: Bool
 
     /// Creates a shared task.
@@ -18,47 +24,74 @@ package final class SharedTask<Value: Sendable>: Sendable {
     }
 
     /// Starts the work, unless it runs already or its value was kept.
-    @discardableResult
-    package func start(_ work: @escaping @Sendable () async throws -> Value) -> Task<Value, any Error> {
-        run.withLock { run in
-            if let task = run.task { return task }
-            run.number += 1
-            let task = Task { [number = run.number] in
-                do {
-                    let value = try await work()
-                    if !keepsValue { forget(number) }
-                    return value
-                } catch {
-                    forget(number)
-                    throw error
-                }
-            }
-            run.task = task
-            return task
+    package func start(_ work: @escaping Work) {
+        state.withLock { state in
+            guard state.kept == nil, state.run == nil else { return }
+            state.run = run(work)
         }
     }
 
     /// Returns the value of the work, and starts it if necessary.
     ///
-    /// The work is cancelled with each of its callers. The others then start it again.
-    package func value(_ work: @escaping @Sendable () async throws -> Value) async throws -> Value {
-        while true {
-            let task = start(work)
-            do {
-                return try await withTaskCancellationHandler {
-                    try await task.value
-                } onCancel: {
-                    task.cancel()
+    /// A cancelled caller returns at once. The work is cancelled with the last caller that waits for it.
+    package func value(_ work: @escaping Work) async throws -> Value {
+        let number = state.withLock { state in
+            state.callerCount += 1
+            return state.callerCount
+        }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let kept = state.withLock { state -> Value? in
+                    if let kept = state.kept { return kept }
+                    state.callers[number] = continuation
+                    state.run = state.run ?? run(work)
+                    return nil
                 }
-            } catch is CancellationError where !Task.isCancelled {
-                continue
+                if let kept { return continuation.resume(returning: kept) }
+                // The cancellation may have found no continuation.
+                if Task.isCancelled { leave(number) }
             }
+        } onCancel: {
+            leave(number)
         }
     }
 
-    private func forget(_ number: Int) {
-        run.withLock { run in
-            if run.number == number { run.task = nil }
+    private func run(_ work: @escaping Work) -> Task<Void, Never> {
+        Task {
+            let result: Result<Value, any Error>
+            do {
+                result = .success(try await work())
+            } catch {
+                result = .failure(error)
+            }
+            end(work, result)
         }
+    }
+
+    /// Ends a run, and passes its result to the callers.
+    private func end(_ work: @escaping Work, _ result: Result<Value, any Error>) {
+        let isCancelled = Task.isCancelled
+        let callers = state.withLock { state -> [CheckedContinuation<Value, any Error>] in
+            if case .success(let value) = result, keepsValue { state.kept = value }
+            state.run = nil
+            if isCancelled, case .failure = result, !state.callers.isEmpty {
+                // They came while the cancelled run was ending.
+                state.run = run(work)
+                return []
+            }
+            defer { state.callers = [:] }
+            return Array(state.callers.values)
+        }
+        for caller in callers { caller.resume(with: result) }
+    }
+
+    /// Releases a cancelled caller, if it still waits.
+    private func leave(_ number: Int) {
+        let (caller, run) = state.withLock { state in
+            let caller = state.callers.removeValue(forKey: number)
+            return (caller, caller != nil && state.callers.isEmpty ? state.run : nil)
+        }
+        run?.cancel()
+        caller?.resume(throwing: CancellationError())
     }
 }
