@@ -24,6 +24,13 @@ struct ServerAddressTests {
         #expect(configuration.settings(name: "").origin == origin)
     }
 
+    @Test("of a tests' server has a port that the system gives to no connection, and that no other server gets")
+    func ports() throws {
+        let ports = try (0..<200).map { _ in try freePort() }
+        #expect(ports.allSatisfy { $0 < 32_768 })
+        #expect(Set(ports).count == ports.count)
+    }
+
     @Test("is the same in capital letters, so that a redirect there is followed")
     func capitals() async throws {
         let port = Locked(0)

@@ -1,4 +1,5 @@
 import Foundation
+import ThreadSupport
 
 #if canImport(Darwin)
 import Darwin
@@ -143,7 +144,20 @@ package final class LoopbackSocket: Sendable {
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 }
 
+/// The ports that this process has already chosen.
+private let chosenPorts = Locked<Set<Int>>([])
+
 /// Returns a port on which no server listens now.
-package func freePort() throws -> Int { try LoopbackSocket.listening().port }
+///
+/// A server binds it later. Until then, the system gives it to no connection, because those have ports from 32,768 on, and
+/// no other call in this process returns it.
+package func freePort() throws -> Int {
+    for _ in 0..<1000 {
+        let port = Int.random(in: 10_000..<32_768)
+        let isNew = chosenPorts.withLock { $0.insert(port).inserted }
+        if isNew, (try? LoopbackSocket.listening(on: port)) != nil { return port }
+    }
+    throw POSIXError(.EADDRINUSE)
+}
 
 package func isListening(_ port: Int) -> Bool { ((try? LoopbackSocket.connected(to: port)) ?? nil) != nil }
