@@ -10,6 +10,8 @@ import ThreadSupport
 ///   probed once, before the first write.
 /// - A file becomes visible when it is complete, also if it is sent in parts. A request's body is in memory and signed, and
 ///   the server verifies its checksums. Of a large file, only a few parts are in memory, also while it is read.
+/// - `X-Amz-Checksum-Sha256` is sent in addition to `Content-MD5`, unless the probe finds that the server refuses it, as
+///   Cloudflare R2 does.
 /// - A read returns one version. If a large file is replaced while it is read, the read fails
 ///   (``/RemoteStorage/RemoteError/Code/unavailable``).
 /// - A directory is a key without bytes that ends in a slash, or a prefix of other keys. It gets a key of its own when it is

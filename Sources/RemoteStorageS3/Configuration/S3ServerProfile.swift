@@ -12,7 +12,9 @@ struct S3ServerProfile: Equatable, Sendable {
     var keepsVersions: Bool
     /// Whether the server accepts parts of different sizes and lists them, so that another process can resume the upload.
     var keepsParts = false
-    /// The checksums that the server verifies files with, and parts of an upload with checksums.
+    /// The checksums that files are sent with, and parts of an upload with checksums.
+    ///
+    /// Cloudflare R2 and older versions of Backblaze B2 refuse requests with `X-Amz-Checksum-Sha256`.
     var checks = S3Payload.Checks.all
     /// The checksums that the server verifies parts with if their upload was started without checksums.
     var checksOfKeptParts = S3Payload.Checks.md5

@@ -13,9 +13,9 @@ struct PartedUpload: Sendable {
         /// Its number of bytes.
         var byteCount: Int64
 
-        init(tag: String, _ payload: S3Payload, isListedWithChecksum: Bool = true) {
+        init(tag: String, _ payload: S3Payload, isOfKeptUpload: Bool = false) {
             (self.tag, sha256) = (tag, payload.sha256)
-            checksum = isListedWithChecksum ? payload.checksum : nil
+            checksum = payload.checks.contains(.checksum) && !isOfKeptUpload ? payload.checksum : nil
             byteCount = Int64(payload.bytes.count)
         }
 

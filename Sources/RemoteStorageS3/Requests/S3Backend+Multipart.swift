@@ -67,11 +67,13 @@ extension S3Backend {
     ///
     /// Such an upload has no checksums: its completion would have to name those of earlier attempts' parts, too.
     func begin(_ write: Write, partSize: Int, _ receipts: (any WriteReceipts)?) async throws -> PartedUpload {
+        let checks = try await serverProfile().checks
+        let hasChecksums = receipts == nil && checks.contains(.checksum)
         let response = try await perform(
             .POST,
             location.key(write.path),
             query: ["uploads": ""],
-            headers: write.mark + (receipts == nil ? [("X-Amz-Checksum-Algorithm", "SHA256")] : [])
+            headers: write.mark + (hasChecksums ? [("X-Amz-Checksum-Algorithm", "SHA256")] : [])
         )
         let element = try parsed(response, at: write.path) { bytes throws(CheckedXML.Malformed) in
             try S3Element(bytes, named: "InitiateMultipartUploadResult")
@@ -166,7 +168,7 @@ extension S3Backend {
                 path: path
             )
         }
-        return PartedUpload.Part(tag: tag, payload, isListedWithChecksum: !upload.isKept)
+        return PartedUpload.Part(tag: tag, payload, isOfKeptUpload: upload.isKept)
     }
 
     /// Completes a conditional upload while no other client completes one at the same path.

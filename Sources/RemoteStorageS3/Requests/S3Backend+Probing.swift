@@ -6,12 +6,17 @@ import ThreadSupport
 
 // Probes of an unknown server. A probe can only disprove a capability.
 extension S3Backend {
-    /// Tests which conditions the server enforces, with temporary keys that are removed afterwards.
+    /// Tests which conditions the server enforces and which checksums it accepts, with temporary keys that are removed afterwards.
     func probe() async throws -> S3ServerProfile {
         try await withProbeDirectory { place in
             async let creates = createsExclusively(in: place)
             async let keeps = keepsVersions(in: place)
-            return S3ServerProfile(createsExclusively: try await creates, keepsVersions: try await keeps)
+            async let accepted = put([0], place.appending("checked"), [], checks: .all)
+            return S3ServerProfile(
+                createsExclusively: try await creates,
+                keepsVersions: try await keeps,
+                checks: try await accepted == 200 ? .all : .md5
+            )
         } remove: { place in
             // A separate task isn't cancelled with this one, which waits for it.
             await Task { try? await self.remove(place) }.value
@@ -68,13 +73,18 @@ extension S3Backend {
     }
 
     /// Writes bytes to a path, and returns the response's status, or 200 for any success.
-    private func put(_ bytes: [UInt8], _ path: RemotePath, _ headers: [(String, String)]) async throws -> Int {
+    private func put(
+        _ bytes: [UInt8],
+        _ path: RemotePath,
+        _ headers: [(String, String)],
+        checks: S3Payload.Checks = .md5
+    ) async throws -> Int {
         let write = Write(path, .always, headers)
         let response = try await perform(
             .PUT,
             location.key(path),
             headers: headers + write.mark,
-            payload: S3Payload(bytes)
+            payload: S3Payload(bytes, checks)
         )
         // The response to the first request may have been lost.
         if response.status == 412, response.wasRepeated, try await self.headers(of: write) != nil { return 200 }

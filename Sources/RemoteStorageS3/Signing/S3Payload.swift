@@ -9,7 +9,7 @@ struct S3Payload: Sendable {
     let bytes: [UInt8]
     let sha256: [UInt8]
     private let md5: [UInt8]?
-    private let checks: Checks
+    let checks: Checks
 
     /// The checksums that a server verifies a file's bytes with, besides the signed digest.
     struct Checks: OptionSet, Sendable {
@@ -18,12 +18,14 @@ struct S3Payload: Sendable {
         static let md5 = Checks(rawValue: 1)
         /// `X-Amz-Checksum-Sha256`.
         static let checksum = Checks(rawValue: 2)
-        /// Both checksums, because servers differ in which they verify.
+        /// Both checksums, because servers differ in which they verify, and some refuse `X-Amz-Checksum-Sha256`.
         static let all: Checks = [.md5, .checksum]
     }
 
     /// Computes the digests of bytes.
-    init(_ bytes: [UInt8], _ checks: Checks = .all) {
+    ///
+    /// By default only ``Checks/md5``, which no known server refuses.
+    init(_ bytes: [UInt8], _ checks: Checks = .md5) {
         self.bytes = bytes
         self.checks = checks
         sha256 = Array(SHA256.hash(data: bytes))
