@@ -41,8 +41,8 @@ public struct S3Configuration: Sendable {
     public var clock: any Clock<Duration> = ContinuousClock()
     /// The number of bytes of a file that one request sends or fetches; at least ``smallestPartSize``.
     ///
-    /// Larger files are sent in parts. The parts grow if the file would need more than 10,000 of them. A download fetches the
-    /// bytes after the first request in parts of 2 MiB.
+    /// Larger files are sent in parts. The parts are larger if the file would need more than 10,000 of them. If its length
+    /// isn't known, they grow from the 5,001st on. A download fetches the bytes after the first request in parts of 2 MiB.
     public var partSize = 8 << 20
     /// The minimum size of a part, which tests make smaller than Amazon's.
     var minimumPartSize = S3Configuration.smallestPartSize

@@ -30,6 +30,15 @@ struct PartedUpload: Sendable {
     /// The maximum number of bytes of a part.
     static let maximumPartSize: Int64 = 5 << 30
 
+    /// Returns the size of a part of a file whose length isn't known.
+    ///
+    /// From the middle of the numbers on, it doubles every 500 parts: 10,000 parts, of which the first has 5 MiB, hold almost
+    /// 5 TiB. Up to the middle, all sizes are equal, because some servers require that.
+    static func size(ofPart number: Int, from first: Int) -> Int {
+        let doublings = max(0, number - maximumParts / 2 + 499) / 500
+        return Int(min(Int64(first) << Int64(doublings), maximumPartSize))
+    }
+
     let identifier: String
     private(set) var write: S3Backend.Write
     var partSize: Int

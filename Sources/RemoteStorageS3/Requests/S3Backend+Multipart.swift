@@ -14,7 +14,7 @@ extension S3Backend {
     /// - Parameters:
     ///   - first: The first part.
     ///   - rest: The reader of the other parts.
-    ///   - partSize: The number of bytes of each part except the last one.
+    ///   - partSize: The number of bytes of the first part.
     ///   - write: The write.
     /// - Returns: The headers that describe the file.
     /// - Throws: The content's errors; the write's refusal; ``RemoteError``; `CancellationError`.
@@ -99,7 +99,6 @@ extension S3Backend {
     ) async throws -> Int {
         // The configuration limits the memory, also if a huge file needs larger parts.
         let memory = max(configuration.partSize, configuration.minimumPartSize) * configuration.parallelParts
-        let parallel = max(1, min(configuration.parallelParts, memory / upload.partSize))
         let path = upload.write.path
         let profile = try await serverProfile()
         let checks = upload.isKept ? profile.checksOfKeptParts : profile.checks
@@ -108,7 +107,8 @@ extension S3Backend {
                 var ((bytes, isLast), number, running) = (next, former + 1, 0)
                 while true {
                     try checkCount(number, path)
-                    if running == parallel, let (done, part) = try await group.next() {
+                    let parallel = max(1, min(configuration.parallelParts, memory / rest.size))
+                    while running >= parallel, let (done, part) = try await group.next() {
                         upload.parts[done] = part
                         running -= 1
                     }
@@ -143,7 +143,7 @@ extension S3Backend {
         guard number > PartedUpload.maximumParts else { return }
         throw RemoteError(
             .unsupported,
-            "“\(path)” needs more than \(PartedUpload.maximumParts) parts. Give its length, so that they can grow.",
+            "“\(path)” needs more than \(PartedUpload.maximumParts) parts, which S3 doesn't store. Split it, or use larger parts.",
             path: path
         )
     }

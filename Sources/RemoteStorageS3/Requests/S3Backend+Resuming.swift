@@ -38,6 +38,7 @@ extension S3Backend {
         let size = partSize(for: following.content.length.map { former + $0 })
         upload?.partSize = size
         var parts = PartReader(following.content, path, size: size, keepsPieces: true)
+        parts.number = upload?.parts.count ?? 0
         let next = try await parts.next()
         if upload == nil, next.isLast {
             let headers = try await put(S3Payload(next.bytes, serverProfile().checks), write)
