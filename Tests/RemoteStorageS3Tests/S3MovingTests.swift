@@ -12,6 +12,10 @@ struct S3MovingTests {
     /// A bucket in memory, in which a test acts as another client between the requests.
     private struct SharedBucket: HTTPSending {
         let objects: Locked<[String: [UInt8]]>
+        /// The parts of unfinished uploads, by their keys and numbers.
+        let parts = Locked<[String: [Int: [UInt8]]]>([:])
+        /// The maximum size of a copy in one request.
+        var largestCopy = Int.max
         /// Acts before a request, of which it receives the method and the key; returns whether the request fails.
         let meddle: @Sendable (String, inout [String: [UInt8]]) -> Bool
 
@@ -32,6 +36,7 @@ struct S3MovingTests {
                     return HTTPResponse(status: 403, headers: [:], bytes: [])
                 }
                 if key.isEmpty { return list(url.queryItems ?? [], objects) }
+                if let query = url.queryItems { return answerUpload(request, key, query, &objects) }
                 return answer(request, key, &objects)
             }
         }
@@ -41,12 +46,44 @@ struct S3MovingTests {
             let bytes = objects[source.map { String($0.dropFirst("/bucket/".count)) } ?? key]
             switch request.method {
             case .PUT where source == nil: objects[key] = []
+            case .PUT where bytes.map { $0.count > largestCopy } ?? false:
+                return HTTPResponse(status: 400, headers: [:], bytes: [])
             case .PUT where bytes != nil: objects[key] = bytes
             case .DELETE: objects[key] = nil
             case .HEAD where bytes != nil: break
             default: return HTTPResponse(status: 404, headers: [:], bytes: [])
             }
-            return HTTPResponse(status: 200, headers: [:], bytes: [])
+            let size = ["Content-Length": "\(bytes?.count ?? 0)", "ETag": "\"\(bytes ?? [])\""] as HTTPHeaders
+            return HTTPResponse(status: 200, headers: request.method == .HEAD ? size : [:], bytes: [])
+        }
+
+        /// Starts, continues or completes an upload whose parts are copies; ends it without completing it on DELETE.
+        private func answerUpload(
+            _ request: HTTPRequest,
+            _ key: String,
+            _ query: [URLQueryItem],
+            _ objects: inout [String: [UInt8]]
+        ) -> HTTPResponse {
+            let headers = Dictionary(request.headers) { first, _ in first }
+            let number = query.first { $0.name == "partNumber" }.flatMap { Int($0.value ?? "") }
+            var xml = "<CompleteMultipartUploadResult/>"
+            if query.contains(where: { $0.name == "uploads" }) {
+                parts.withLock { $0[key] = [:] }
+                xml = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+            } else if let number, let source = headers["X-Amz-Copy-Source"],
+                let range = headers["X-Amz-Copy-Source-Range"].flatMap({
+                    ContentRange($0.replacing("=", with: " ") + "/*")
+                })?.range
+            {
+                guard let bytes = objects[String(source.dropFirst("/bucket/".count))] else {
+                    return HTTPResponse(status: 404, headers: [:], bytes: [])
+                }
+                parts.withLock { $0[key]?[number] = Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)]) }
+                xml = "<CopyPartResult><ETag>\"1\"</ETag></CopyPartResult>"
+            } else if let all = parts.withLock({ $0.removeValue(forKey: key) }), request.method == .POST {
+                objects[key] = all.sorted { $0.key < $1.key }.flatMap(\.value)
+            }
+            return HTTPResponse(status: 200, headers: [:], bytes: Array(xml.utf8))
         }
 
         private func list(_ query: [URLQueryItem], _ objects: [String: [UInt8]]) -> HTTPResponse {
@@ -58,7 +95,9 @@ struct S3MovingTests {
         }
 
         func backend() throws -> S3Backend {
-            S3Backend(try S3Configuration(bucket: "bucket", region: "us-east-1"), transport: self)
+            var configuration = try S3Configuration(bucket: "bucket", region: "us-east-1")
+            if largestCopy < .max { configuration.largestCopy = Int64(largestCopy) }
+            return S3Backend(configuration, transport: self)
         }
     }
 
@@ -121,6 +160,36 @@ struct S3MovingTests {
         let files = bucket.keys.filter { !$0.hasSuffix("/") }
         #expect(files == [key, "to/a", "to/inner/b"].sorted())
         #expect(bucket.keys.contains("from/inner/") == (key == "from/inner/new"))
+    }
+
+    @Test("a file or a directory copies in parts what is larger than the server copies in one request")
+    func largeFiles() async throws {
+        var bucket = SharedBucket(["from/", "from/inner/large", "small"]) { _, _ in false }
+        bucket.largestCopy = 10
+        try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
+        try await bucket.backend().move(RemotePath("small"), to: RemotePath("moved"))
+        try await bucket.backend().copy(RemotePath("to/inner/large"), to: RemotePath("copied"), when: .always)
+        #expect(bucket.keys == ["copied", "moved", "to/inner/large"])
+        for key in ["copied", "to/inner/large"] {
+            #expect(bucket.objects.withLock { $0[key] } == Array("from/inner/large".utf8))
+        }
+        #expect(bucket.parts.withLock { $0.isEmpty })
+    }
+
+    @Test("a large file fails, and leaves no parts behind, if it is replaced while it is copied")
+    func replacedLargeFile() async throws {
+        var bucket = SharedBucket(["from/largefile"]) { line, objects in
+            if line == "PUT to" { objects["from/largefile"] = [UInt8](repeating: 1, count: 20) }
+            return false
+        }
+        bucket.largestCopy = 10
+        let backend = try bucket.backend()
+        let error = await #expect(throws: RemoteError.self) {
+            try await backend.move(RemotePath("from/largefile"), to: RemotePath("to"))
+        }
+        #expect(error?.code == .unavailable)
+        #expect(bucket.keys == ["from/largefile"])
+        #expect(bucket.parts.withLock { $0.isEmpty })
     }
 
     @Test("a file has no effect on a directory with the same name")

@@ -46,6 +46,8 @@ public struct S3Configuration: Sendable {
     public var partSize = 8 << 20
     /// The minimum size of a part, which tests make smaller than Amazon's.
     var minimumPartSize = S3Configuration.smallestPartSize
+    /// The maximum size of a file that the server copies in one request, which tests make smaller than Amazon's.
+    var largestCopy: Int64 = 5 << 30
     /// The number of parts of a file that are sent or fetched concurrently, all of them in memory.
     public var parallelParts = 4
     /// The age from which an unfinished multipart upload below the prefix is aborted by the next upload.

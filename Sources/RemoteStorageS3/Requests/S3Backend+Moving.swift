@@ -8,10 +8,8 @@ import ThreadSupport
 extension S3Backend {
     /// The number of concurrent requests for the files of a directory.
     private static let parallelRequests = 16
-    /// The maximum size of a file that the server copies in one request.
-    private static let largestCopy: Int64 = 5 << 30
 
-    /// Copies a file on the server, or through this device if there is a condition or the file is huge.
+    /// Copies a file on the server, or through this device if there is a condition.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         try Task.checkCancellation()
         guard let parent = destination.parent else { throw RemoteError.isRoot() }
@@ -24,23 +22,14 @@ extension S3Backend {
         let (existing, missing) = try await (destinationStatus, unknown)
         try condition.check(existing, at: destination)
         guard source != destination else { return }
-        guard condition == .always, item.size <= Self.largestCopy else {
+        guard condition == .always else {
             try await write(rereading(source, length: item.size), to: destination, when: condition)
             return
         }
         seen.expect(destination)
-        try await copyObject(location.key(source), to: location.key(destination), source)
+        let object = ObjectList.Object(key: location.key(source), size: item.size)
+        try await copyObject(object, to: location.key(destination), source)
         seen.insert(missing)
-    }
-
-    private func copyObject(_ source: String, to destination: String, _ path: RemotePath) async throws {
-        let headers = [("X-Amz-Copy-Source", location.copySource(source))]
-        // Some servers don't copy a directory's key. It has no bytes, so it is created instead.
-        let response =
-            source.hasSuffix("/")
-            ? try await perform(.PUT, destination, payload: S3Payload([]))
-            : try await perform(.PUT, destination, headers: headers)
-        try check(response, at: path)
     }
 
     /// Moves a file, or the files of a directory one by one: copies them, then removes the originals.
@@ -73,15 +62,16 @@ extension S3Backend {
         @Sendable func copied(_ key: String) -> String {
             to + String(decoding: key.utf8.dropFirst(from.utf8.count), as: UTF8.self)
         }
-        let keys = try await everything(below: source).map(\.key)
+        let objects = try await everything(below: source)
+        let keys = objects.map(\.key)
         // Another client has moved or removed the directory since its status was requested.
         guard !keys.isEmpty else { throw RemoteError.notFound(source) }
         // A directory that isn't empty needs no key of its own.
         let full = Set(directories(of: keys, below: from))
         do {
-            let copies = keys.filter { !$0.hasSuffix("/") || !full.contains($0) }
-            try await copies.concurrentMap(atMost: Self.parallelRequests) { key in
-                try await self.copyObject(key, to: copied(key), source)
+            let copies = objects.filter { !$0.key.hasSuffix("/") || !full.contains($0.key) }
+            try await copies.concurrentMap(atMost: Self.parallelRequests) { object in
+                try await self.copyObject(object, to: copied(object.key), source)
             }
             seen.insert(unknown)
             return keys

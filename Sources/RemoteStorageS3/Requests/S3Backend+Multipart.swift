@@ -68,7 +68,14 @@ extension S3Backend {
     /// Such an upload has no checksums: its completion would have to name those of earlier attempts' parts, too.
     func begin(_ write: Write, partSize: Int, _ receipts: (any WriteReceipts)?) async throws -> PartedUpload {
         let checks = try await serverProfile().checks
-        let hasChecksums = receipts == nil && checks.contains(.checksum)
+        let identifier = try await start(write, hasChecksums: receipts == nil && checks.contains(.checksum))
+        let upload = PartedUpload(identifier: identifier, write: write, partSize: partSize, receipts: receipts)
+        await receipts?.replace(with: upload.notedReceipts)
+        return upload
+    }
+
+    /// Starts an upload, and returns its identifier.
+    func start(_ write: Write, hasChecksums: Bool) async throws -> String {
         let response = try await perform(
             .POST,
             location.key(write.path),
@@ -85,9 +92,7 @@ extension S3Backend {
                 path: write.path
             )
         }
-        let upload = PartedUpload(identifier: identifier, write: write, partSize: partSize, receipts: receipts)
-        await receipts?.replace(with: upload.notedReceipts)
-        return upload
+        return identifier
     }
 
     /// Sends parts, and returns the number of all parts, including the former ones.
@@ -222,7 +227,8 @@ extension S3Backend {
         await discard(location.target(location.key(claim.path)))
     }
 
-    private func complete(_ upload: inout PartedUpload, count: Int) async throws -> HTTPHeaders {
+    /// Completes an upload whose parts the server has, and returns the headers that describe the file.
+    func complete(_ upload: inout PartedUpload, count: Int) async throws -> HTTPHeaders {
         try Task.checkCancellation()
         let write = upload.write
         let response = try await perform(
