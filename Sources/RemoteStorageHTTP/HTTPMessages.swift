@@ -17,6 +17,8 @@ package struct HTTPRequest: Sendable {
     package var body: Body?
     /// Whether the request may be sent again although the server may have carried it out.
     package var mayBeRepeated = true
+    /// The statuses that are returned although a retry may help, because the caller has another request to try.
+    package var finalStatuses: Set<Int> = []
     /// The maximum length in bytes of an answer that is read completely before ``HTTPSending/send(_:)`` returns it.
     ///
     /// If it is `nil`, the body is streamed.

@@ -72,7 +72,8 @@ package final class HTTPTransport: HTTPSending {
             do {
                 var response = try await exchange(request)
                 response.wasRepeated = schedule.attempts > 1
-                guard settings.isTransient(response, request) else { return response }
+                guard !request.finalStatuses.contains(response.status), settings.isTransient(response, request)
+                else { return response }
                 // A gateway may answer while the server behind it continues.
                 let isLeftOpen = [408, 500, 502, 504].contains(response.status)
                 retryAfter = RetrySchedule.retryAfter(response)

@@ -35,6 +35,8 @@ public actor WebDAVBackend: RemoteBackend {
     private let shareCheck = SharedTask<Void>(keepsValue: false)
     /// The time since an answer last proved that the share exists; `nil` before the first proof.
     private var timeSinceProof: (@Sendable () -> Duration)?
+    /// The form of a move's destination that the server has accepted; `nil` before the first move.
+    var destinationForm: DestinationForm?
     var directories = KnownDirectories()
     /// The number of requests of this client that are creating each directory.
     private var makers: [RemotePath: Int] = [:]

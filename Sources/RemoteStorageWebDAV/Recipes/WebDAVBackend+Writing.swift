@@ -202,10 +202,7 @@ extension WebDAVBackend {
         var request = HTTPRequest(
             method: method.httpMethod,
             target: location.target(source, isDirectory: isDirectory),
-            headers: [
-                ("Destination", settings.origin + location.target(destination, isDirectory: isDirectory)),
-                ("Overwrite", overwrites ? "T" : "F"),
-            ]
+            headers: [("Overwrite", overwrites ? "T" : "F")]
         )
         // Some servers first remove the destination, which may be the file that an earlier request has moved there.
         request.mayBeRepeated = !(method == .move && overwrites)
@@ -213,8 +210,8 @@ extension WebDAVBackend {
         while true {
             schedule.begin()
             do {
-                let response = try await transport.send(request)
-                await response.discard()
+                let target = location.target(destination, isDirectory: isDirectory)
+                let response = try await send(request, withDestination: target)
                 if response.isWholeSuccess { return .moved }
                 if method == .move, response.wasRepeated, try await hasMoved(source, to: destination) { return .moved }
                 return .refused(response)
