@@ -46,6 +46,8 @@ struct PartedUpload: Sendable {
     /// The record of acknowledged parts, with which another process can resume the upload; `nil` if none can.
     let receipts: (any WriteReceipts)?
 
+    /// Whether the server was asked to complete the upload, and may have done so.
+    var mayBeComplete = false
     /// Whether the server couldn't combine the parts, so that the upload was aborted.
     var isAborted = false
 

@@ -231,6 +231,13 @@ extension S3Backend {
     func complete(_ upload: inout PartedUpload, count: Int) async throws -> HTTPHeaders {
         try Task.checkCancellation()
         let write = upload.write
+        // The server may already have completed it with more parts.
+        if upload.mayBeComplete, upload.parts.count != count {
+            await abort(upload.identifier, of: location.key(write.path))
+            upload.isAborted = true
+            throw lost(write)
+        }
+        upload.mayBeComplete = true
         let response = try await perform(
             .POST,
             location.key(write.path),
@@ -238,6 +245,8 @@ extension S3Backend {
             headers: write.conditionHeader,
             payload: S3Payload(upload.completion(count))
         )
+        // An earlier write of the same parts may have completed the upload although no answer arrived.
+        if S3Failure(response)?.code == "NoSuchUpload", let headers = try await headers(of: write) { return headers }
         // The server can't combine these parts, or has lost the upload: resuming it would fail again.
         if [400, 404].contains(response.status) {
             await abort(upload.identifier, of: location.key(write.path))
