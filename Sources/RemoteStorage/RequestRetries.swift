@@ -29,7 +29,7 @@ public struct RequestTimeouts: Sendable {
     /// The limit for waiting for a byte from the server, after the request is sent.
     ///
     /// It also applies while a caller pauses in reading a file, because many servers end such a connection, too: after 60
-    /// seconds by default. Read the rest of the file by its range then.
+    /// seconds by default. A bucket's backend then fetches the rest. From a share, read the rest by its range.
     public var read: Duration
     /// The limit for waiting until another byte can be sent, while the request is sent.
     public var write: Duration

@@ -11,12 +11,12 @@ import ThreadSupport
 
 @Suite("A file that is fetched in parts")
 struct PartedDownloadTests {
-    private static let partSize = S3Configuration.smallestPartSize
+    static let partSize = S3Configuration.smallestPartSize
 
     // MARK: The parts
 
     /// The requests that were sent, and how many of them are running.
-    private struct Requests {
+    struct Requests {
         var begun: [Range<Int64>] = []
         var running = 0
         var most = 0
@@ -43,7 +43,7 @@ struct PartedDownloadTests {
         }
     }
 
-    private static func bytes(_ range: Range<Int64>) -> [UInt8] { range.map { UInt8($0) } }
+    static func bytes(_ range: Range<Int64>) -> [UInt8] { range.map { UInt8($0) } }
 
     @Test("arrives whole and in order, whichever part arrives first", arguments: [-1, 0, 1, 2, 3, 6, 100])
     func order(parallelParts: Int) async throws {
@@ -107,7 +107,7 @@ struct PartedDownloadTests {
     // MARK: A server
 
     /// A server with one file at every path, whose responses a test can change.
-    private struct OneFile: HTTPSending {
+    struct OneFile: HTTPSending {
         var bytes: [UInt8]
         let ranges = Locked<[String]>([])
         /// Changes the response to the request with this number.
@@ -151,7 +151,7 @@ struct PartedDownloadTests {
     }
 
     /// Bytes whose parts all differ.
-    private static func pattern(_ count: Int) -> [UInt8] {
+    static func pattern(_ count: Int) -> [UInt8] {
         let period = (0..<251 * 400).map { UInt8($0 % 251) }
         var bytes: [UInt8] = []
         while bytes.count < count { bytes += period }
@@ -365,7 +365,7 @@ struct PartedDownloadTests {
                 counts += 1
                 return counts
             }
-            // The first response is streamed, so a cut in it would be an error. It isn't cut.
+            // The first response isn't cut, so that the parts are those after it.
             return count > 1 && count % 2 == 0 ? .cutReply(after: 1 << 20) : .none
         }
         var configuration = try server.configuration(port: proxy.port, prefix: prefix)

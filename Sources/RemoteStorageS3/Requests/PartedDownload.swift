@@ -8,6 +8,8 @@ final class PartedDownload {
     static let partSize: Int64 = 2 << 20
 
     private var first: RemoteContent.AsyncIterator?
+    /// The range of the first response that hasn't arrived.
+    private var missing: Range<Int64>
     /// The range that hasn't been requested yet.
     private var rest: Range<Int64>
     private let partSize: Int64
@@ -34,6 +36,7 @@ final class PartedDownload {
         _ fetch: @escaping @Sendable (Range<Int64>) async throws -> [UInt8]
     ) {
         self.first = first.makeAsyncIterator()
+        missing = rest.lowerBound - (first.length ?? 0)..<rest.lowerBound
         self.rest = rest
         self.partSize = partSize
         self.parallelParts = max(1, parallelParts)
@@ -60,8 +63,20 @@ final class PartedDownload {
     private func nextPart() async throws -> [UInt8]? {
         if first != nil {
             fetchAhead(parallelParts - 1)
-            if let chunk = try await first?.next() { return chunk }
+            do {
+                if let chunk = try await first?.next() {
+                    missing = missing.dropFirst(chunk.count)
+                    return chunk
+                }
+            } catch let error as RemoteError where error.code == .unavailable && !missing.isEmpty {
+                // The connection broke, perhaps because the reader paused for long. The rest is fetched like the parts.
+            }
             first = nil
+        }
+        if !missing.isEmpty {
+            let bytes = try await fetch(missing.prefix(partSize))
+            missing = missing.dropFirst(bytes.count)
+            return bytes
         }
         fetchAhead(parallelParts)
         guard !parts.isEmpty else { return nil }
@@ -75,10 +90,19 @@ final class PartedDownload {
 
     private func fetchAhead(_ count: Int) {
         while parts.count < count, !rest.isEmpty {
-            let end = rest.lowerBound + min(partSize, rest.upperBound - rest.lowerBound)
-            let part = rest.lowerBound..<end
-            rest = end..<rest.upperBound
+            let part = rest.prefix(partSize)
+            rest = rest.dropFirst(part.count)
             parts.append(Task { [fetch] in try await fetch(part) })
         }
     }
+}
+
+extension Range<Int64> {
+    /// The first numbers of this range, at most `count`.
+    fileprivate func prefix(_ count: Int64) -> Range {
+        lowerBound..<lowerBound + Swift.min(count, upperBound - lowerBound)
+    }
+
+    /// This range without its first numbers.
+    fileprivate func dropFirst(_ count: Int) -> Range { Swift.min(lowerBound + Int64(count), upperBound)..<upperBound }
 }

@@ -72,7 +72,6 @@ extension S3Backend {
         from sent: Range<Int64>,
         to end: Int64
     ) -> RemoteContent {
-        guard sent.upperBound < end else { return first }
         let parallelParts = configuration.parallelParts
         return RemoteContent(onceFrom: path, length: end - sent.lowerBound) {
             let download = PartedDownload(first, rest: sent.upperBound..<end, parallelParts: parallelParts) {
