@@ -11,10 +11,13 @@ struct S3ListingTests {
     /// A server whose pages a test defines, and that counts the pages it sends.
     private struct PagedBucket: HTTPSending {
         let pages = Locked(0)
+        /// The targets of requests that remove keys.
+        let removed = Locked<[String]>([])
         /// The keys of a page and the token of the next page, by the page's number from 0.
         let page: @Sendable (Int) -> (keys: [String], next: String?)
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            if request.method == .DELETE { removed.withLock { $0.append(request.target) } }
             guard request.method == .GET else { return HTTPResponse(status: 404, headers: [:], bytes: []) }
             let number = pages.withLock { pages in
                 defer { pages += 1 }
@@ -52,6 +55,14 @@ struct S3ListingTests {
         #expect(error?.code == .unavailable)
         #expect(error?.message.contains("Try again later") == true, "\(String(describing: error))")
         #expect(bucket.pages.withLock(\.self) <= 11)
+    }
+
+    @Test("is removed whole, even if two keys differ only in the form of a Unicode character")
+    func equivalentKeys() async throws {
+        let bucket = PagedBucket { _ in (["directory/\u{E9}", "directory/e\u{301}"], nil) }
+        try await bucket.backend().remove(RemotePath("directory"))
+        let removed = bucket.removed.withLock(\.self)
+        #expect(removed.contains("/directory/%C3%A9") && removed.contains("/directory/e%CC%81"), "\(removed)")
     }
 
     @Test("is read to its end, even if a few pages are empty")

@@ -151,7 +151,9 @@ extension S3Backend {
     /// Some servers report a directory as removed, but keep it as long as it contains another directory. They also keep a
     /// directory that was never created explicitly, until it is removed.
     private func removeObjects(_ keys: [String], _ path: RemotePath) async throws {
-        let levels = Dictionary(grouping: Set(keys)) { key in
+        // By bytes: two keys may be canonically equivalent, and therefore equal as strings.
+        let distinct = Set(keys.map { Array($0.utf8) }).map { String(decoding: $0, as: UTF8.self) }
+        let levels = Dictionary(grouping: distinct) { key in
             key.hasSuffix("/") ? key.utf8.count { $0 == UInt8(ascii: "/") } : Int.max
         }
         for (_, keys) in levels.sorted(by: { $0.key > $1.key }) {
