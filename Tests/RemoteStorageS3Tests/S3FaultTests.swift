@@ -74,7 +74,7 @@ extension S3Tests {
         }
 
         @Test("never takes a truncated response for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
-        func tornAnswers(count: Int) async throws {
+        func truncatedAnswers(count: Int) async throws {
             let server = try await S3Server.shared(.moto)
             let path = try RemotePath("file")
             let prefix = UUID().uuidString

@@ -20,7 +20,7 @@ struct LyingBackendTests {
         (.endsEarlyWhenCancelled, .cancelledReading), (.copyIgnoresCondition, .copying),
         (.forgetsEmptyDirectories, .listing), (.writesOverDirectories, .wrongKinds), (.ignoresLength, .wrongLength),
         (.keepsNothing, .resumption), (.keepsTooMuch, .resumption),
-        (.mixesAttempts, .changedResumption), (.failsFirstWrite, .sideBySide), (.failsFirstWrite, .exclusiveCreate),
+        (.mixesAttempts, .changedResumption), (.failsFirstWrite, .concurrentRequests), (.failsFirstWrite, .exclusiveCreate),
         (.failsFirstWrite, .cancelledWrite),
     ]
 
@@ -40,7 +40,7 @@ struct LyingBackendTests {
     func oneAtATime() async throws {
         await #expect(throws: SimulationError.self) {
             try await Simulation.run(seed: 1, limits: Simulation.Limits(grace: .milliseconds(100))) { _ in
-                try await BackendCheck.sideBySide.run(on: LyingBackend(.oneAtATime))
+                try await BackendCheck.concurrentRequests.run(on: LyingBackend(.oneAtATime))
             }
         }
     }

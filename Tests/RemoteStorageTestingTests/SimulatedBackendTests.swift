@@ -172,7 +172,7 @@ struct SimulatedBackendTests {
             try await place.write([1, 2, 3], to: path, when: .always)
             var faults = FaultModel.none
             (faults.tornWrite, faults.lateOpening) = (1, 1)
-            // Its writes can be torn.
+            // Its writes can be interrupted halfway.
             let backend = SimulatedBackend(.rclone, faults: faults, place: place, clock: simulation.clock)
             await backend.vanish(.empty)
             try await backend.write([4], to: path, when: .always)

@@ -37,7 +37,7 @@ extension WebDAVTests {
         }
 
         @Test("never returns a truncated answer as a whole file", arguments: [0, 1, 200, 50_000, 199_999])
-        func tornAnswers(count: Int) async throws {
+        func truncatedAnswers(count: Int) async throws {
             let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("file")
             try await share.backend().write([UInt8](repeating: 7, count: 200_000), to: path, when: .always)
@@ -54,7 +54,7 @@ extension WebDAVTests {
         }
 
         @Test("requests a list again whose answer was cut off")
-        func tornList() async throws {
+        func truncatedList() async throws {
             let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("directory")
             let names = (0..<40).map { "\($0)" }.sorted()

@@ -191,7 +191,7 @@ package final class S3Server: Sendable {
             length = int(environ.get("CONTENT_LENGTH") or 0)
             body = environ["wsgi.input"].read(length)
             if len(body) < length:
-                raise ConnectionError("a torn request")
+                raise ConnectionError("a partial request")
             environ["wsgi.input"] = BytesIO(body)
             with lock:
                 return answer(application, environ, start_response)

@@ -11,7 +11,7 @@ import ThreadSupport
 private final class ManifestCounter: Sendable {
     struct Counts {
         var read = 0
-        var underWay = 0
+        var pending = 0
         var most = 0
     }
     let counts = Locked(Counts())
@@ -34,10 +34,10 @@ private actor CountingBackend: InterceptingBackend {
         }
         counter.counts.withLock {
             $0.read += 1
-            $0.underWay += 1
-            $0.most = max($0.most, $0.underWay)
+            $0.pending += 1
+            $0.most = max($0.most, $0.pending)
         }
-        defer { counter.counts.withLock { $0.underWay -= 1 } }
+        defer { counter.counts.withLock { $0.pending -= 1 } }
         try await clock.sleep(for: .seconds(1))
         return try await base.read(path, range: range)
     }

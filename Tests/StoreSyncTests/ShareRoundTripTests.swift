@@ -73,7 +73,7 @@ struct ShareRoundTripTests {
         "a manifest of which a proxy forwards only half is noticed, and nothing of it remains",
         arguments: [DistantShare.Kind.apache, .lighttpd]
     )
-    func tornManifest(kind: DistantShare.Kind) async throws {
+    func cutOffManifest(kind: DistantShare.Kind) async throws {
         let fixture = try Fixture(password: "correct horse")
         let contents = Locked(DistantShare.Contents())
         try fixture.device("a").write("one")

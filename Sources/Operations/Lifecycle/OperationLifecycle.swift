@@ -44,10 +44,10 @@ struct OperationLifecycle: Sendable {
     var isWaiting: Bool { state == .waiting }
 
     /// Whether the operation has started and may still run `main`.
-    var isUnderway: Bool { state == .executing || state == .paused }
+    var mayRunMain: Bool { state == .executing || state == .paused }
 
     /// Whether `main` or one of the phases runs.
-    var runs: Bool { isUnderway || state == .ending }
+    var runs: Bool { mayRunMain || state == .ending }
 
     /// Whether the operation runs `main`, and nothing but its outcome remains to be decided when `main` returns.
     var isUndisturbed: Bool { state == .executing && !isCancellationRequested && !hasExtras }
@@ -101,7 +101,7 @@ struct OperationLifecycle: Sendable {
 
     /// Sets the outcome when `main` is over.
     mutating func beginEnding(_ outcome: Outcome) {
-        guard isUnderway else { preconditionFailure("an operation left main while \(state)") }
+        guard mayRunMain else { preconditionFailure("an operation left main while \(state)") }
         (state, self.outcome) = (.ending, outcome)
     }
 

@@ -13,7 +13,7 @@ extension OperationRecord {
     func report(_ progress: OperationProgress) {
         core.withBoard { board in
             let extras = madeExtras
-            let decision = lifecycle.isUnderway ? extras.mailbox.report(progress) : .drop
+            let decision = lifecycle.mayRunMain ? extras.mailbox.report(progress) : .drop
             guard decision != .drop else {
                 let (id, name) = (id, name)
                 return board.emit(
@@ -72,7 +72,7 @@ extension OperationRecord {
         guard let error = failure, !(error is CancellationError) else { return false }
         core.withBoard { $0.countFailure() }
         let policy: RetryPolicy? = core.withBoard { _ in
-            lifecycle.isCancellationRequested || !lifecycle.isUnderway ? nil : options.retry
+            lifecycle.isCancellationRequested || !lifecycle.mayRunMain ? nil : options.retry
         }
         guard let policy, nextAttempt <= policy.maximumAttempts, policy.shouldRetry(error) else { return false }
         await endChildren(cancelling: true)
@@ -192,7 +192,7 @@ extension OperationRecord {
 
     private func store(_ failure: (any Error)?) -> Departure.Outcome {
         // A further call finds the outcome already stored.
-        if lifecycle.isUnderway {
+        if lifecycle.mayRunMain {
             self.failure = failure
             updateLifecycle { $0.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished) }
             if failure == nil { extras?.mailbox.complete() }

@@ -40,10 +40,10 @@ extension OperationRecord {
         startTimer { [core] record in
             var former = -1
             while (try? await environment.clock.sleep(for: timeout)) != nil {
-                let (reports, isPaused, isUnderway) = core.withBoard { board in
-                    (record.extras?.reportCount ?? 0, board.state(of: record) == .paused, record.lifecycle.isUnderway)
+                let (reports, isPaused, mayRunMain) = core.withBoard { board in
+                    (record.extras?.reportCount ?? 0, board.state(of: record) == .paused, record.lifecycle.mayRunMain)
                 }
-                guard isUnderway else { return }
+                guard mayRunMain else { return }
                 // Reports and pauses show that the operation is alive. The first interval after the start or a pause
                 // doesn't count, because a pause may have covered a part of it.
                 if reports == former, !isPaused { record.stall(for: timeout) }

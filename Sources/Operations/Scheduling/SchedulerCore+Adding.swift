@@ -204,7 +204,7 @@ extension OperationRecord {
     private func check(_ child: OperationRecord) throws {
         // The end of `main` checks for children only if there are extras.
         let extras = madeExtras
-        guard lifecycle.isUnderway, !extras.takesNoMoreChildren else {
+        guard lifecycle.mayRunMain, !extras.takesNoMoreChildren else {
             throw OperationError(.parentEnded, "\(name) has ended, so \(child.name) can't be added as its child.")
         }
         let missing = child.options.keys.subtracting(options.keys)

@@ -22,8 +22,8 @@ extension OperationSupervisor {
 
 extension SchedulerBoard {
     mutating func progress() -> SupervisorProgress {
-        let underway = records.lazy.compactMap { $0 }.filter { $0.extras != nil && $0.lifecycle.isUnderway }
-        let partial = underway.reduce(0) { sum, record in
+        let running = records.lazy.compactMap { $0 }.filter { $0.extras != nil && $0.lifecycle.mayRunMain }
+        let partial = running.reduce(0) { sum, record in
             sum + progress(of: record).fractionCompleted * Double(record.progressUnitCount)
         }
         let now = tally.total == 0 ? 0 : min(1, (Double(tally.completed) + partial) / Double(tally.total))

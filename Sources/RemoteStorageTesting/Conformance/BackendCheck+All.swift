@@ -5,7 +5,7 @@ extension BackendCheck {
         wrongKinds, oneVersion, resumption, changedResumption,
         plainNames, dottedNames, unicodeNames, oddNames, insideTheRoot,
         listing, longListing, copying, moving, movingExclusively, removing,
-        unfinishedWrites, failingContent, cancelledWrite, cancelledReading, cancelledTask, sideBySide,
+        unfinishedWrites, failingContent, cancelledWrite, cancelledReading, cancelledTask, concurrentRequests,
         exclusiveCreate, exclusiveDirectoryMove, atomicReplace, racingDirectories,
     ]
 }

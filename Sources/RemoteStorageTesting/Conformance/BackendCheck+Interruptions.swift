@@ -157,7 +157,7 @@ extension BackendCheck {
     }
 
     /// Checks requests during a slow write.
-    public static let sideBySide = BackendCheck(
+    public static let concurrentRequests = BackendCheck(
         "No request waits for another"
     ) { trial in
         let backend = trial.backend

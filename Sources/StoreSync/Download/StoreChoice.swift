@@ -63,15 +63,15 @@ struct StoreChoice: Sendable {
         }
         while true {
             let candidates = candidates
-            let (whole, torn) = try await partition(candidates)
+            let (whole, partial) = try await partition(candidates)
             if whole.count == candidates.count { return try await choose(among: whole) }
             // A manifest whose files haven't arrived counts as not arrived. Then an upload that it includes may be the
             // newest.
-            incomplete += torn.map(\.name)
+            incomplete += partial.map(\.name)
             self.manifests.removeAll { manifest in
                 candidates.contains(manifest) && !whole.contains { $0.head == manifest }
             }
-            warnings += torn.map {
+            warnings += partial.map {
                 "The files of \($0.name) have not all arrived. An older store is used if there is one."
             }
         }
@@ -128,8 +128,8 @@ struct StoreChoice: Sendable {
     /// An upload that doesn't fit the upload that it builds on is in neither list.
     private mutating func partition(
         _ candidates: [StoreManifest]
-    ) async throws -> (whole: [StoreChain], torn: [StoreManifest]) {
-        var result: (whole: [StoreChain], torn: [StoreManifest]) = ([], [])
+    ) async throws -> (whole: [StoreChain], partial: [StoreManifest]) {
+        var result: (whole: [StoreChain], partial: [StoreManifest]) = ([], [])
         var chains: [StoreChain] = []
         for head in candidates {
             guard seal.isEncrypted || !head.isDelta else {
@@ -140,14 +140,14 @@ struct StoreChoice: Sendable {
                 chains.append(try StoreChain(head, among: manifests))
             } catch {
                 switch error {
-                case .notArrived: result.torn.append(head)
+                case .notArrived: result.partial.append(head)
                 case .misfit: noteMisfit(head)
                 }
             }
         }
         let lists = try await catalog.files(of: Array(Set(chains.flatMap(\.manifests).map(\.name))))
         for chain in chains {
-            if chain.isWhole(lists) { result.whole.append(chain) } else { result.torn.append(chain.head) }
+            if chain.isWhole(lists) { result.whole.append(chain) } else { result.partial.append(chain.head) }
         }
         return result
     }

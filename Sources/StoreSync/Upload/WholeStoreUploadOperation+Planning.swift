@@ -263,8 +263,8 @@ extension WholeStoreUploadOperation {
         let names = Set(heads.map(\.name))
         // Of a document that merges records, the log says which edits a baseline contains.
         if request.isWhole || request.baseline != nil { return names }
-        let torn = names.subtracting(try await whole(heads, published, context).map(\.name))
-        if let head = torn.max() {
+        let incomplete = names.subtracting(try await whole(heads, published, context).map(\.name))
+        if let head = incomplete.max() {
             throw StoreSyncError(
                 .noUploadedStore,
                 """

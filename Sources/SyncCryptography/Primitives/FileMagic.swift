@@ -23,13 +23,13 @@ struct FileMagic: Hashable, Sendable {
     ///   - bytes: The file's first bytes; the whole file if it's short.
     ///   - name: What the file is called in an error.
     ///   - version: The known version.
-    ///   - torn: The error for a file that ends within these 18 bytes.
-    /// - Throws: ``CryptographyError/Code/unsupportedFormat``, or `torn`.
+    ///   - cutOff: The error for a file that ends within these 18 bytes.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat``, or `cutOff`.
     func check(
         _ bytes: ArraySlice<UInt8>,
         _ name: String,
         version: UInt16 = 1,
-        torn: CryptographyError
+        cutOff: CryptographyError
     ) throws(CryptographyError) {
         let start = bytes.prefix(Self.byteCount)
         guard start.elementsEqual(self.bytes.prefix(start.count)) else {
@@ -38,7 +38,7 @@ struct FileMagic: Hashable, Sendable {
                 "\(name) wasn't written by this program. Make sure that it's the right path."
             )
         }
-        guard bytes.count >= Self.byteCount + 2 else { throw torn }
+        guard bytes.count >= Self.byteCount + 2 else { throw cutOff }
         let written = UInt16(littleEndianBytes: bytes.dropFirst(Self.byteCount).prefix(2))
         guard written == version else {
             throw CryptographyError(
@@ -63,7 +63,7 @@ struct FileMagic: Hashable, Sendable {
         byteCount: Int,
         orThrow corrupt: CryptographyError
     ) throws(CryptographyError) -> FieldReader {
-        try check(bytes[...], name, torn: corrupt)
+        try check(bytes[...], name, cutOff: corrupt)
         guard bytes.count == byteCount, Checksum.matches(bytes) else { throw corrupt }
         return FieldReader(bytes.dropFirst(Self.byteCount + 2))
     }

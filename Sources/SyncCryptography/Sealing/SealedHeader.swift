@@ -34,7 +34,7 @@ struct SealedHeader: Hashable, Sendable {
     /// - Throws: ``CryptographyError/Code/truncated``, ``CryptographyError/Code/unsupportedFormat`` or
     ///   ``CryptographyError/Code/tampered``.
     static func read(_ bytes: [UInt8]) throws(CryptographyError) -> (header: SealedHeader, check: [UInt8]) {
-        try FileMagic.sealed.check(bytes[...], "A sealed file", torn: .truncated)
+        try FileMagic.sealed.check(bytes[...], "A sealed file", cutOff: .truncated)
         guard bytes.count == byteCount else { throw .truncated }
         var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
         let suite: UInt16 = fields.integer()

@@ -23,7 +23,7 @@ struct SchedulerModel {
         var isJoined = false
         var awaited: [Int] = []
 
-        var isUnderway: Bool { stage == .running || stage == .paused || stage == .resuming }
+        var mayRunMain: Bool { stage == .running || stage == .paused || stage == .resuming }
         var isLive: Bool { stage != .gone && stage != .abandoned }
     }
 

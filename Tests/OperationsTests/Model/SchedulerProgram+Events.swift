@@ -85,7 +85,7 @@ extension SchedulerProgram {
     }
 
     private mutating func addChild() throws(Divergence) {
-        guard model.present.count < shape.maximum, let parent = pick(\.isUnderway), !leaving.contains(parent) else {
+        guard model.present.count < shape.maximum, let parent = pick(\.mayRunMain), !leaving.contains(parent) else {
             return
         }
         var item = SchedulerModel.Item(priority: randomPriority())
@@ -256,7 +256,7 @@ extension SchedulerProgram {
 
     /// Abandons an operation that is neither child nor parent; others are abandoned only by a shutdown.
     private mutating func abandonOne() throws(Divergence) {
-        guard let number = pick({ $0.isUnderway && $0.parent == nil }), !hasChildren(number) else { return }
+        guard let number = pick({ $0.mayRunMain && $0.parent == nil }), !hasChildren(number) else { return }
         try abandon(number)
     }
 

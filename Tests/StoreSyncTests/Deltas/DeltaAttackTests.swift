@@ -132,12 +132,12 @@ struct DeltaAttackTests {
         "An upload of a removed client stays if another one builds on it whose manifest hasn't arrived, or only in part",
         arguments: [false, true]
     )
-    func removedClient(isTorn: Bool) async throws {
+    func removedClient(isCutOff: Bool) async throws {
         let scene = try await Scene()
         let late = try [3, 4].map { ($0, try Data(contentsOf: scene.manifest($0))) }
         for (generation, manifest) in late {
             try FileManager.default.removeItem(at: scene.manifest(generation))
-            if isTorn { try manifest.prefix(manifest.count / 2).write(to: scene.manifest(generation)) }
+            if isCutOff { try manifest.prefix(manifest.count / 2).write(to: scene.manifest(generation)) }
         }
         let b = try scene.scene.fixture.device("b")
         #expect(try await b.pull().value.generation == 2)

@@ -286,7 +286,7 @@ struct LineageScenarioTests {
     }
 
     @Test("a push doesn't replace a head that can't be inspected, unless the user declares it lost with --whole")
-    func tornHead() async throws {
+    func incompleteHead() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
         let clients = try await diverge(a, b)
