@@ -54,6 +54,31 @@ struct ScriptedServerTests {
         #expect(error?.code == .unavailable && error?.message.contains("Try again") == true)
     }
 
+    @Test(
+        "A temporary directory is forgotten with its removal, whether or not the file was written",
+        arguments: [true, false]
+    )
+    func temporaryDirectories(isWritten: Bool) async throws {
+        let server = ScriptedServer { line, request in
+            switch (request.method, line) {
+            case (_, "OPTIONS /dav/"):
+                HTTPResponse(status: 200, headers: ["Server": "WsgiDAV/4.3", "DAV": "1, 2"], bytes: [])
+            case (_, "PROPFIND /dav/"): ScriptedServer.properties(of: "/dav/")
+            case (_, "PROPFIND /dav/file"), (_, "GET /dav/file"): ScriptedServer.status(404)
+            case (.PROPFIND, _):
+                ScriptedServer.properties(of: request.target, size: line.hasSuffix("/content") ? 1 : nil)
+            case (.PUT, _): ScriptedServer.status(isWritten ? 201 : 403)
+            default: ScriptedServer.status(201)
+            }
+        }
+        let backend = try server.backend()
+        _ = try? await backend.write(RemoteContent([7]), to: RemotePath("file"), when: .always)
+        let made = server.lines.filter { $0.hasPrefix("MKCOL /dav/") }
+        #expect(made.count == 1 && server.lines.contains { $0.hasPrefix("DELETE /dav/") }, "\(server.lines)")
+        let directory = try #require(made.first?.dropFirst("MKCOL /dav/".count).dropLast())
+        #expect(try await !backend.directories.contains(RemotePath(String(directory))))
+    }
+
     @Test("A share that vanishes is an error at its root, and after a minute everywhere else, too")
     func vanishedShare() async throws {
         let isThere = Locked(true)

@@ -243,6 +243,7 @@ extension WebDAVBackend {
 
     /// Removes an unfinished item of this client, even in a cancelled task; if that fails, the item stays hidden.
     func removeLeftover(_ path: RemotePath, isDirectory: Bool) async {
+        directories.forget(path)
         let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
         // An unstructured task isn't cancelled with this one, which waits for it.
         await Task { [transport] in await (try? transport.sendOnceIfPossible(request))?.discard() }.value
