@@ -215,7 +215,7 @@ public actor ApplicationRegistrationOperation: Operation {
             .applicationIncomplete,
             """
             \(hierarchy.root) on the remote has clients but no registration: it is still arriving, or was damaged. \
-            Try again when everything has arrived.
+            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }
@@ -240,7 +240,7 @@ public actor ApplicationRegistrationOperation: Operation {
             .applicationIncomplete,
             """
             \(hierarchy.root) on the remote is encrypted and has no registration: it is still arriving, or was damaged. \
-            Try again when everything has arrived.
+            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }
@@ -319,7 +319,7 @@ public actor ApplicationRegistrationOperation: Operation {
             .applicationIncomplete,
             """
             The registration of \(request.application) is missing on the remote, although this device knows the \
-            application. Try again when everything has arrived.
+            application. \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }

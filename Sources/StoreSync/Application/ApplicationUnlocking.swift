@@ -118,7 +118,7 @@ struct ApplicationUnlocking: Sendable {
             .applicationIncomplete,
             """
             \(hierarchy.registration) is missing on the remote, but sealed files or keys exist: it is still arriving, \
-            or was lost or hidden. Nothing was written. Try again when everything has arrived.
+            or was lost or hidden. Nothing was written. \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }

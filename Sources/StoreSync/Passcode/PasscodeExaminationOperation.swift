@@ -236,8 +236,8 @@ actor PasscodeExaminationOperation: Operation {
         StoreSyncError(
             .applicationIncomplete,
             """
-            \(hierarchy.root) on the remote has no registration: it is still arriving, or was damaged. Try again when \
-            everything has arrived.
+            \(hierarchy.root) on the remote has no registration: it is still arriving, or was damaged. \
+            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }
