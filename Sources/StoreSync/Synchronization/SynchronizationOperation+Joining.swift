@@ -233,36 +233,63 @@ extension SynchronizationOperation {
         if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
             baseline = baselines.all.first { $0.upload == origin.baseline }
         }
-        if baseline == nil {
-            switch request.takes {
-            case .remote:
-                let newest = try newest(of: baselines)
-                try await download(newest.upload, to: request.url, overwriting: true, context)
-                transfer = .downloaded
-                baseline = newest
-            case .local, .both:
-                var beginning = try await beginning(with: newest(of: baselines), origin, context)
-                beginning.isOfOtherStore = true
-                return beginning
-            case nil: throw unrelatedStore
-            }
-        }
-        guard let baseline else { preconditionFailure("a device begins with a baseline") }
         let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
-        let isBaseline = try await context.blocking { [state, key, request, document] in
+        if let baseline, try await copyStore(to: copy, ifItIs: baseline.upload, context) {
+            let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
+            return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
+        }
+        if let lost = baseline, !baselines.whole.contains(lost) {
+            guard request.takes != nil else { throw incomplete(lost) }
+            baseline = nil
+        }
+        if let baseline { return try await beginning(with: baseline, origin, context) }
+        switch request.takes {
+        case .remote:
+            let newest = try newest(of: baselines)
+            try await download(newest.upload, to: request.url, overwriting: true, context)
+            transfer = .downloaded
+            guard try await copyStore(to: copy, ifItIs: newest.upload, context) else {
+                return try await beginning(with: newest, origin, context)
+            }
+            let checkpoint = try await checkpoint(of: newest, origin, downloadedTo: request.url, context)
+            return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
+        case .local, .both:
+            var beginning = try await beginning(with: newest(of: baselines), origin, context)
+            beginning.isOfOtherStore = true
+            return beginning
+        case nil: throw unrelatedStore
+        }
+    }
+
+    /// Copies the local store if it's unchanged since an upload; returns whether it is.
+    private func copyStore(
+        to copy: URL,
+        ifItIs upload: UploadName,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        try await context.blocking { [state, key, request, document] in
             let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
             let (snapshot, record) = (
                 try StoreSnapshot.take(of: store, at: copy), try state.locate(store, document: key)
             )
             let root = try snapshot.contentRoot.description
-            return record?.base == baseline.upload && record?.contentRoot == root
+            if record?.base == upload, record?.contentRoot == root { return true }
+            try FileManager.default.removeItem(at: copy)
+            return false
         }
-        guard isBaseline else {
-            try await context.blocking { try FileManager.default.removeItem(at: copy) }
-            return try await beginning(with: baseline, origin, context)
-        }
-        let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
-        return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
+    }
+
+    /// The error of an edited store whose edits can't be told from the document's rows.
+    private func incomplete(_ baseline: SyncBaseline) -> StoreSyncError {
+        StoreSyncError(
+            .noUploadedStore,
+            """
+            This device's record of \(request.url.lastPathComponent) is lost, and \(baseline.upload), with which the store \
+            would be compared to find your edits, is incomplete on the remote: it is still arriving, or was lost. Nothing was \
+            changed. Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
+            store and of the document.
+            """
+        )
     }
 
     /// This device's record of the store, also if a download died when it had just replaced the store.

@@ -92,4 +92,24 @@ struct IncompleteBaselineTests {
         #expect(try a.synchronizationMemory()?.removed == 2)
         #expect(try Set(segments(of: a, fixture)).isDisjoint(with: former))
     }
+
+    @Test(
+        "An edited store without a replica, whose baseline is incomplete, is explained, and keeps its edits",
+        arguments: [TakenSide.both, .local]
+    )
+    func editedStore(side: TakenSide) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, z) = try await devices(fixture)
+        _ = try await a.synchronize().value
+        try z.execute("UPDATE note SET title = 'edited' WHERE title = 'z'")
+        let store = try Data(contentsOf: z.store)
+        try FileManager.default.removeItem(at: #require(z.state.replicas().first))
+        let error = await #expect(throws: StoreSyncError.self) { try await z.synchronize().value }
+        #expect(error?.code == .noUploadedStore && error?.message.contains("--take both") == true, "\(error as Any)")
+        #expect(try Data(contentsOf: z.store) == store)
+        _ = try await z.synchronize(SynchronizationRequest(url: z.store, takes: side)).value
+        _ = try await a.synchronize().value
+        #expect(try titles(z).contains("edited") && titles(z).contains("a"))
+        #expect(try titles(a) == titles(z))
+    }
 }
