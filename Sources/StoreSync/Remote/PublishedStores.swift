@@ -1,3 +1,4 @@
+import Foundation
 import Operations
 import RemoteStorage
 import ThreadSupport
@@ -6,6 +7,8 @@ import ThreadSupport
 struct PublishedStores: Sendable {
     /// Every upload that has a manifest, whether or not the manifest opens.
     var published: [UploadName] = []
+    /// When the manifests were written, as far as the storage tells.
+    var modified: [UploadName: Date] = [:]
     /// Every upload that has a folder; without a manifest, it isn't published, or the manifest hasn't arrived.
     var folders: [UploadName] = []
     /// The files with fixed names of each client: TICoreDataSync writes only these, this program also writes them.
@@ -67,7 +70,9 @@ struct PublishedStores: Sendable {
 
     private mutating func add(_ item: RemoteItem, of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) {
         if let name = UploadName(client: client, listed: item) {
-            if item.kind == .file { published.append(name) } else { folders.append(name) }
+            guard item.kind == .file else { return folders.append(name) }
+            published.append(name)
+            modified[name] = item.modified
         } else if item.kind == .file, let file = WholeStoreFile(rawValue: item.name) {
             fixedNames[client, default: [:]][file] = item
         } else if let path = try? hierarchy.wholeStores(client).appending(item.name) {

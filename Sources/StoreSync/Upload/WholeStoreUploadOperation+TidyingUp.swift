@@ -130,15 +130,20 @@ extension WholeStoreUploadOperation {
     private static let longestArrival: TimeInterval = 30 * 24 * 3600
 
     /// Returns the clients all of whose uploads are known: an upload that couldn't be read may build on any other.
+    ///
+    /// A manifest that is cut off or damaged for a month won't become readable any more.
     private func clientsWithoutUnreadUploads(
         among clients: Set<RemoteIdentifier>,
         besides includes: Set<UploadName>,
         _ published: PublishedStores
     ) async throws -> Set<RemoteIdentifier> {
         let known = includes.union(published.manifests.map(\.name))
-        let unread = published.names.subtracting(known).map(\.client)
-        // A delta whose manifest hasn't arrived, unless its client died a month ago. A whole copy builds on nothing.
         let start = state.now() - Self.longestArrival
+        let damaged = published.unreadable.filter { name, error in
+            [.corrupt, .tampered].contains(error.code) && published.modified[name] ?? .distantFuture <= start
+        }
+        let unread = published.names.subtracting(known).subtracting(damaged.map(\.name)).map(\.client)
+        // A delta whose manifest hasn't arrived, unless its client died a month ago. A whole copy builds on nothing.
         let arriving = Set(published.folders).subtracting(known).subtracting(published.names)
             .filter { clients.contains($0.client) }
         let deltas = try await catalog.files(of: Array(arriving)).filter { folder, files in

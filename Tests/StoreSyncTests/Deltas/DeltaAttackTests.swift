@@ -153,6 +153,28 @@ struct DeltaAttackTests {
         #expect(try Data(contentsOf: c.store) == scene.stores[3])
     }
 
+    @Test(
+        "Uploads of a removed client go although one of its manifests is damaged, once that is a month old",
+        arguments: [29, 31]
+    )
+    func damagedManifestOfRemovedClient(days: Double) async throws {
+        let scene = try await Scene()
+        let damaged = scene.manifest(4)
+        try Data(contentsOf: damaged).prefix(100).write(to: damaged)
+        let time = Date.now - days * 24 * 3600
+        try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: damaged.path)
+        let b = try scene.scene.fixture.device("b")
+        #expect(try await b.pull().value.generation == 3)
+        _ = try await b.remove(scene.manifests[0].name.client).value
+        var generator = SplitMix64(seed: 34)
+        try RowStore.update(1, in: b.store, &generator)
+        _ = try await b.push(whole: true).value
+        for generation in 1...3 {
+            let isThere = FileManager.default.fileExists(atPath: scene.manifest(generation).path)
+            #expect(isThere == (days < 30), "\(generation)")
+        }
+    }
+
     @Test("Deltas that are exchanged, copied over another generation or truncated never yield wrong data")
     func exchanged() async throws {
         let scene = try await Scene()
