@@ -62,7 +62,9 @@ struct Check: AsyncParsableCommand {
     }
 
     private func lines(_ schema: StoreSchema) -> [String] {
-        schema.reports.isEmpty ? ["\(store) has no tables."] : schema.reports.flatMap(lines)
+        schema.reports.isEmpty
+            ? ["\(store) is an empty database: it has no tables, so there is nothing to synchronize."]
+            : schema.reports.flatMap(lines)
     }
 
     private func lines(_ report: TableReport) -> [String] {

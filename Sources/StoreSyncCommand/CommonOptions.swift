@@ -29,7 +29,12 @@ struct CommonOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A file that holds the password. Or STORESYNC_PASSWORD.", valueName: "file"))
     var passwordFile: String?
 
-    @Option(help: ArgumentHelp("A human-readable description of this device, when it's registered.", valueName: "text"))
+    @Option(
+        help: ArgumentHelp(
+            "A human-readable description of this device. It's saved when the device is registered, and stays.",
+            valueName: "text"
+        )
+    )
     var description: String?
 
     @Option(

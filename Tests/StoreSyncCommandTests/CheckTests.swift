@@ -49,6 +49,24 @@ extension CommandTests {
             #expect(lines.output.contains("✗ titles: "), "\(lines)")
         }
 
+        @Test("An empty file and a database without tables are called an empty database", arguments: ["", "VACUUM"])
+        func emptyDatabase(sql: String) async throws {
+            let fixture = try Fixture()
+            let url = fixture.folder.appending(path: "empty.sqlite")
+            try Data().write(to: url)
+            if !sql.isEmpty {
+                let queue = try DatabaseQueue(path: url.path)
+                try await queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA user_version = 1; \(sql)") }
+                try queue.close()
+            }
+            let size = try Data(contentsOf: url).count
+            let check = try await fixture.run(["check", url.path])
+            #expect(check.status == 0 && check.output.contains("is an empty database"), "\(check)")
+            #expect(check.output.contains("nothing to synchronize"), "\(check)")
+            #expect(try await fixture.run(["check", url.path, "--json"]).json()["tables"] == .array([]))
+            #expect(try Data(contentsOf: url).count == size)
+        }
+
         @Test("Rules from a file are followed; a misspelt rule is refused with the ones that exist")
         func rules() async throws {
             let fixture = try Fixture()
