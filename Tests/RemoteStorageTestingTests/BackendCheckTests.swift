@@ -31,7 +31,10 @@ struct BackendCheckTests {
         }
     }
 
-    @Test("lets as many requests race as its effort says", arguments: [BackendCheck.concurrentRequests, .exclusiveCreate])
+    @Test(
+        "lets as many requests race as its effort says",
+        arguments: [BackendCheck.concurrentRequests, .exclusiveCreate]
+    )
     func manyRacers(check: BackendCheck) async throws {
         try await Simulation.run(seed: 1) { _ in
             try await check.run(on: InMemoryBackend(), effort: BackendCheck.Effort(rounds: 1, racers: 256))

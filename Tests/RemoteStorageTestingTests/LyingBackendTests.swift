@@ -20,7 +20,8 @@ struct LyingBackendTests {
         (.endsEarlyWhenCancelled, .cancelledReading), (.copyIgnoresCondition, .copying),
         (.forgetsEmptyDirectories, .listing), (.writesOverDirectories, .wrongKinds), (.ignoresLength, .wrongLength),
         (.keepsNothing, .resumption), (.keepsTooMuch, .resumption),
-        (.mixesAttempts, .changedResumption), (.failsFirstWrite, .concurrentRequests), (.failsFirstWrite, .exclusiveCreate),
+        (.mixesAttempts, .changedResumption), (.failsFirstWrite, .concurrentRequests),
+        (.failsFirstWrite, .exclusiveCreate),
         (.failsFirstWrite, .cancelledWrite),
     ]
 
