@@ -116,10 +116,8 @@ extension SetFold {
         var inserted = changes.filter { $0.edit.isInsert && $0.row.row.isNumbered }.map(\.row)
         let earlier = migrations.flatMap(\.changes).filter { $0.edit.isInsert && $0.row.isNumbered }
             .map { RowReference($0.table, $0.row) }.filter(schema.has)
-        var others: [RowReference] = []
-        for row in try earlier.map({ try lead($0).0 }) where !inserted.contains(row) && !others.contains(row) {
-            others.append(row)
-        }
+        var known = Set(inserted)
+        var others = try earlier.map { try lead($0).0 }.filter { known.insert($0).inserted }
         // Rows that refer to each other become equal one after the other.
         var isMerging = true
         while isMerging {

@@ -136,10 +136,11 @@ extension Replica {
             let seen = try log.integrated()
             if let void {
                 let author = try log.versions.author(of: void.header)
+                var migrations = MigrationSets(try log.entries(.integrated))
                 let changes = try RepeatedChanges(state, author).changes(
                     of: void,
                     renaming: renamed,
-                    besides: log.migrations(before: void.header)
+                    besides: migrations.unseen(by: void.header) { try log.set($0) }
                 )
                 var header = try nextHeader(seen: seen, at: time)
                 header.isMigration = void.header.isMigration

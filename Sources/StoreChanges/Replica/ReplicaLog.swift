@@ -256,12 +256,20 @@ struct ReplicaLog {
         for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
         try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
         for void in judgement.void { try setStatus(.void, of: void) }
-        var digest = try digest()
+        var progress = FoldProgress(digest: try digest(), migrations: MigrationSets(ready[..<common]))
         for entry in ready[common...] {
             try Task.checkCancellation()
             guard let set = try set(entry.reference) else { continue }
-            try fold(set, entry, judgement, &digest)
+            try fold(set, entry, judgement, &progress)
+            progress.migrations.add(entry)
         }
+    }
+
+    /// What folding sets one after the other carries along.
+    private struct FoldProgress {
+        /// The digest of the state.
+        var digest: StateDigest
+        var migrations: MigrationSets
     }
 
     func setStatus(_ status: Status, of reference: SetReference) throws {
@@ -290,12 +298,12 @@ struct ReplicaLog {
         _ set: SyncChangeSet,
         _ entry: LogEntry,
         _ judgement: SetJudgement,
-        _ digest: inout StateDigest
+        _ progress: inout FoldProgress
     ) throws {
         var set = set
         set.header = judgement.effective(set.header)
         let author = try versions.author(of: set.header)
-        let migrations = try migrations(before: set.header)
+        let migrations = try progress.migrations.unseen(by: set.header) { try self.set($0) }
         let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, author: author, migrations: migrations)
         // First, because it reads the state before the set.
         let authors = try ConflictAuthors(self, delta).others(of: conflicts)
@@ -306,23 +314,14 @@ struct ReplicaLog {
             guard case .insert(let row) = change.edit, let wish = row.wish else { continue }
             try numbers.setWish(wish, of: RowReference(change.table, change.row))
         }
-        digest.apply(delta, state.schema, digestKey)
+        progress.digest.apply(delta, state.schema, digestKey)
         try db.execute(
             "UPDATE sets SET status = 1, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
-            [.blob(digest.bytes)] + entry.reference.values
+            [.blob(progress.digest.bytes)] + entry.reference.values
         )
+        // A set of a removed client counts again if another device notes a later set as its last one.
+        try forgetConflicts(of: set.header.id)
         for (conflict, other) in zip(conflicts, authors) { try insert(conflict, set.header.stamp, other) }
-    }
-
-    /// The integrated sets that were captured together with a change to the same schema, and that the author hadn't seen.
-    ///
-    /// All others may be stable, and then they aren't kept.
-    func migrations(before header: SyncChangeSet.Header) throws -> [SyncChangeSet] {
-        guard header.isMigration else { return [] }
-        return try entries(.integrated).filter { entry in
-            entry.header.isMigration && entry.header.schema.digest == header.schema.digest
-                && !header.hasSeen(entry.header.id)
-        }.compactMap { try set($0.reference) }
     }
 
     private func undo(_ entry: LogEntry, _ stable: StablePrefix?) throws {
@@ -336,10 +335,7 @@ struct ReplicaLog {
             "UPDATE sets SET status = 0, sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
             entry.reference.values
         )
-        try db.execute(
-            "DELETE FROM conflicts WHERE client = ? AND sequence = ?",
-            [.text(entry.header.id.client.rawValue), .integer(Int64(entry.header.id.sequence))]
-        )
+        try forgetConflicts(of: entry.header.id)
     }
 
     /// Writes what a set changed into the state, and keeps what the store has of the rows.
@@ -371,42 +367,6 @@ struct ReplicaLog {
         try pending.keepCount(row)
         try state.write(row, count: count)
         try pending.settleCount(row)
-    }
-
-    // MARK: Conflicts
-
-    /// Whether the conflict log has an entry.
-    func contains(_ conflict: Conflict) throws -> Bool {
-        try db.first(
-            """
-            SELECT 1 FROM conflicts
-            WHERE client = ? AND sequence = ? AND rule = ? AND tbl = ? AND name = ? AND lost = ? AND kept = ?
-            """,
-            [
-                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-                .text(conflict.rule.rawValue), try state.table(conflict.row.table),
-                .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
-            ]
-        ) != nil
-    }
-
-    /// Adds an entry to the conflict log.
-    func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
-        try db.execute(
-            """
-            INSERT INTO conflicts
-            (client, sequence, stamp, rule, tbl, name, lost, kept, other_client, other_sequence, other_stamp)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
-                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-                .integer(Int64(stamp.rawValue)), .text(conflict.rule.rawValue), try state.table(conflict.row.table),
-                .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
-                other.map { .text($0.set.client.rawValue) } ?? .null,
-                other.map { .integer(Int64($0.set.sequence)) } ?? .null,
-                other.map { .integer(Int64($0.time.rawValue)) } ?? .null,
-            ]
-        )
     }
 }
 
