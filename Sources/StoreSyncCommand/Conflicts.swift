@@ -41,6 +41,7 @@ struct Conflicts: AsyncParsableCommand {
             let kept: [String: StoredCell]
             let authors: [Author]
             let time: Date
+            let restored: Bool
 
             init(_ entry: ConflictLog.Entry) {
                 number = entry.number
@@ -52,6 +53,7 @@ struct Conflicts: AsyncParsableCommand {
                 let author = Author(entry.author)
                 authors = [author] + [entry.other.map(Author.init)].compactMap(\.self)
                 time = author.time
+                restored = entry.isRestored
             }
         }
 
@@ -79,7 +81,9 @@ struct Conflicts: AsyncParsableCommand {
 
     private func lines(_ entry: ConflictLog.Entry) -> [String] {
         let conflict = entry.conflict
-        let head = "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.rule.summary)"
+        let head =
+            "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.rule.summary)"
+            + (entry.isRestored ? " (restored)" : "")
         let lost = conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
             "    \(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
         }
@@ -87,7 +91,9 @@ struct Conflicts: AsyncParsableCommand {
     }
 }
 
-/// A cell in JSON: text and numbers as they are, bytes in Base64.
+/// A cell in JSON: text and numbers as they are, and an object with one key for what JSON has no form of.
+///
+/// The key is `blob` for bytes in Base64, `row` for the name of a row that the cell refers to, and `real` for an infinity.
 private struct StoredCell: Encodable {
     private let cell: Cell
 
@@ -100,11 +106,10 @@ private struct StoredCell: Encodable {
         case .value(.integer(let value)): try container.encode(value)
         case .value(.real(let bits)):
             let value = Double(bitPattern: bits)
-            // JSON has no infinities.
-            if value.isFinite { try container.encode(value) } else { try container.encode("\(value)") }
+            if value.isFinite { try container.encode(value) } else { try container.encode(["real": "\(value)"]) }
         case .value(.text(let bytes)): try container.encode(String(decoding: bytes, as: UTF8.self))
-        case .value(.blob(let bytes)): try container.encode(Data(bytes).base64EncodedString())
-        case .row(let name): try container.encode("\(name)")
+        case .value(.blob(let bytes)): try container.encode(["blob": Data(bytes).base64EncodedString()])
+        case .row(let name): try container.encode(["row": "\(name)"])
         }
     }
 }

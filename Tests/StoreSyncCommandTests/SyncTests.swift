@@ -157,19 +157,37 @@ extension CommandTests {
             let state = ["--state", desktop.state.path, "--json"]
             let list = try await fixture.run(["conflicts", desktop.store.path] + state).json()
             let entry = try #require(list["conflicts"]?[0])
-            #expect(entry.keys == ["number", "table", "key", "rule", "lost", "kept", "authors", "time"])
+            #expect(entry.keys == ["number", "table", "key", "rule", "lost", "kept", "authors", "time", "restored"])
+            #expect(entry["restored"]?.boolean == false)
             #expect(entry["table"]?.string == "note" && entry["key"]?.string == "1")
             #expect(entry["lost"]?["title"]?.string == "oat milk" && entry["kept"]?["title"]?.string == "soy milk")
             #expect(entry["authors"]?.array?.count == 2)
             guard case .number(let number)? = entry["number"] else { throw CancellationError() }
             let restore = ["conflicts", desktop.store.path, "--restore", "\(Int(number))"] + state
-            #expect(try await fixture.run(restore).status == 0)
+            let restored = try await fixture.run(restore)
+            #expect(restored.status == 0)
+            #expect(try restored.json()["conflicts"]?[0]?["restored"]?.boolean == true)
             #expect(try titles(desktop) == ["oat milk", "bread"])
+            let lines = try await fixture.run(["conflicts", desktop.store.path, "--state", desktop.state.path])
+            #expect(lines.output.contains("(restored)"), "\(lines)")
             #expect(try await sync(desktop).status == 0)
             #expect(try await sync(laptop).status == 0)
             #expect(try titles(laptop) == ["oat milk", "bread"])
             let unknown = ["conflicts", desktop.store.path, "--restore", "999"] + state
             try expectFailure(try await fixture.run(unknown), 66, "conflictNotFound")
+        }
+
+        @Test("conflicts tells bytes from text in JSON")
+        func bytesInConflicts() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            try execute("UPDATE note SET title = x'010203' WHERE id = 1", laptop)
+            try execute("UPDATE note SET title = 'AQID' WHERE id = 1", desktop)
+            for device in [laptop, desktop] { #expect(try await sync(device).status == 0) }
+            let arguments = ["conflicts", desktop.store.path, "--state", desktop.state.path, "--json"]
+            let entry = try #require(try await fixture.run(arguments).json()["conflicts"]?[0])
+            #expect(entry["lost"]?["title"] == .object(["blob": .string("AQID")]))
+            #expect(entry["kept"]?["title"] == .string("AQID"))
         }
 
         @Test("a push of a document that synchronizes, an unrelated store, a copy and a mass deletion are 65")

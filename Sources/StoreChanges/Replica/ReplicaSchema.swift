@@ -147,6 +147,8 @@ enum ReplicaFact: String {
     case migrated
     /// The key of the hashes of the store's pages, and a digest of the schema that the store had with them.
     case pages
+    /// The digests of the entries of the conflict log whose losses the user has restored.
+    case restored
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

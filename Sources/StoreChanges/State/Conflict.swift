@@ -126,4 +126,6 @@ public struct LoggedConflict: Hashable, Sendable {
     public var author: ChangeAuthor
     /// The device that last changed the row before; `nil` if its change is so old that every device had seen it.
     public var other: ChangeAuthor?
+    /// Whether the user has put back what was lost.
+    public var isRestored = false
 }

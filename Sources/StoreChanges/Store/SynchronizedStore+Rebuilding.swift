@@ -173,6 +173,7 @@ extension Replica {
     /// Takes the conflicts that integrating further sets doesn't give again: those of sets that the checkpoint contains,
     /// and those of no set, which the user gave up.
     fileprivate func takeConflicts(of former: Replica) throws {
+        if let restored = try ReplicaFact.restored.read(former.db) { try ReplicaFact.restored.write(restored, db) }
         let integrated = try integratedSets()
         try former.forEachConflict { entry in
             let (conflict, set) = (entry.conflict, entry.conflict.set)

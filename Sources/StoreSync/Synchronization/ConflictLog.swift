@@ -24,6 +24,8 @@ public struct ConflictLog: Sendable {
         public let author: ChangeAuthor
         /// The device that last changed the row before; `nil` if every device had seen its edit.
         public let other: ChangeAuthor?
+        /// Whether the user has put back what was lost: on this device, or before it began with another device's store.
+        public let isRestored: Bool
     }
 
     private let url: URL
@@ -61,7 +63,8 @@ public struct ConflictLog: Sendable {
                     key: try store.number(of: row).map { "\($0)" } ?? "\(row.row)",
                     conflict: logged.conflict,
                     author: logged.author,
-                    other: logged.other
+                    other: logged.other,
+                    isRestored: logged.isRestored
                 )
             }
         }

@@ -294,7 +294,9 @@ struct SynchronizationTests {
         #expect(entry.key == "1" && entry.conflict.rule == .overwritten)
         #expect(entry.conflict.lost == ["title": .value(.text("oat milk"))])
         #expect(entry.conflict.kept == ["title": .value(.text("soy milk"))])
+        #expect(!entry.isRestored)
         try await log.restore(entry.number)
+        #expect(try await log.entries().map(\.isRestored) == [true])
         #expect(try b.query("SELECT title FROM note") == ["oat milk"])
         #expect(await code { try await log.restore(99) } == .conflictNotFound)
         _ = try await b.synchronize().value

@@ -1,0 +1,135 @@
+package import GRDB
+
+/// The conflict log, and putting back what it has.
+extension Replica {
+    /// Everything that merging overwrote or left out, the oldest first.
+    package func conflicts() throws -> [LoggedConflict] {
+        var conflicts: [LoggedConflict] = []
+        try forEachConflict { conflicts.append($0) }
+        return conflicts
+    }
+
+    func forEachConflict(_ body: (LoggedConflict) throws -> Void) throws {
+        let restored = try restoredConflicts()
+        try db.forEach("\(Self.selectConflicts) ORDER BY number") { values in
+            guard var entry = try conflict(values) else { return }
+            entry.isRestored = restored.contains(entry.digest)
+            try body(entry)
+        }
+    }
+
+    func lastConflict() throws -> Int64 { try db.first("SELECT max(number) FROM conflicts")?.integer(0) ?? 0 }
+
+    func conflictCount(after number: Int64) throws -> Int {
+        Int(try db.first("SELECT count(*) FROM conflicts WHERE number > ?", [.integer(number)])?.integer(0) ?? 0)
+    }
+
+    private static let selectConflicts = """
+        SELECT number, rule, tbl, name, lost, kept, client, sequence, stamp, other_client, other_sequence, other_stamp
+        FROM conflicts
+        """
+
+    private func conflict(_ values: [StoredValue]) throws -> LoggedConflict? {
+        guard let number = values.integer(0), let rule = values.text(1).flatMap(Conflict.Rule.init),
+            let author = author(values, at: 6)
+        else { return nil }
+        let conflict = Conflict(
+            rule,
+            RowReference(state.tableName(values.integer(2)), try RowName(decoding: values.bytes(3) ?? [])),
+            lost: try [String: Cell](decoding: values.bytes(4) ?? []),
+            kept: try [String: Cell](decoding: values.bytes(5) ?? []),
+            by: author.set
+        )
+        return LoggedConflict(number: number, conflict: conflict, author: author, other: self.author(values, at: 9))
+    }
+
+    private func author(_ values: [StoredValue], at index: Int) -> ChangeAuthor? {
+        guard let client = values.text(index), let sequence = values.integer(index + 1),
+            let stamp = values.integer(index + 2)
+        else { return nil }
+        let set = SetID(ClientID(rawValue: client), UInt64(sequence))
+        return ChangeAuthor(set, at: Stamp(rawValue: UInt64(stamp)))
+    }
+
+    /// Writes into the store what a conflict lost, as an edit of the user that the next capture finds.
+    ///
+    /// Values that the row has got since the conflict are replaced, and logged.
+    ///
+    /// - Parameters:
+    ///   - number: The number of the entry.
+    ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
+    ///   - time: The present time, in milliseconds since 1970.
+    /// - Throws: ``StoreChangesError`` with `conflictNotFound`; `DatabaseError` if the store's constraints refuse it.
+    package func restore(_ number: Int64, in store: Database, at time: UInt64) throws {
+        let sql = "\(Self.selectConflicts) WHERE number = ?"
+        guard let logged = try db.first(sql, [.integer(number)]).flatMap(conflict), !logged.conflict.lost.isEmpty else {
+            throw StoreChangesError(
+                .conflictNotFound,
+                "There is no conflict \(number) that lost anything. storesync conflicts STORE lists them."
+            )
+        }
+        let entry = logged.conflict
+        let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
+        // The number of a row that is gone may be a newer row's.
+        let isInStore = try ReplicaPending(state).base(entry.row) != nil
+        if isInStore, let present = try table.row(entry.row), !state.schema.isCounted(entry.row) {
+            try logReplaced(present, by: entry, at: time)
+            let lost = StoredRow(try state.schema.table(entry.row.table), entry.lost)
+            try table.update(entry.row, lost, where: { entry.lost[$0] != nil })
+        } else {
+            try table.insertAgain(entry.row, entry.lost)
+        }
+        try noteRestored(logged)
+    }
+
+    // MARK: Restored entries
+
+    /// The digests of the entries whose losses the user has restored.
+    private func restoredConflicts() throws -> Set<SetDigest> {
+        let bytes = try ReplicaFact.restored.read(db) ?? []
+        let length = SetDigest.byteCount
+        return Set(
+            stride(from: 0, to: bytes.count, by: length).map { SetDigest(rawValue: Array(bytes[$0..<$0 + length])) }
+        )
+    }
+
+    private func noteRestored(_ entry: LoggedConflict) throws {
+        guard try !restoredConflicts().contains(entry.digest) else { return }
+        try ReplicaFact.restored.write((ReplicaFact.restored.read(db) ?? []) + entry.digest.rawValue, db)
+    }
+
+    /// Logs the values of a row that are neither what a conflict kept nor what it lost, and that restoring it replaces.
+    private func logReplaced(_ present: StoreTable.Row, by entry: Conflict, at time: UInt64) throws {
+        let replaced = present.cells.filter { column, cell in
+            entry.lost[column].map { $0 != cell && entry.kept[column] != cell } ?? false
+        }
+        guard !replaced.isEmpty else { return }
+        let kept = entry.lost.filter { replaced[$0.key] != nil }
+        try logDecision(.replacedByRestoring, on: entry.row, lost: replaced, kept: kept, at: time)
+    }
+
+    /// Logs what the user decided to give up of a row, and what is there instead.
+    func logDecision(
+        _ rule: Conflict.Rule,
+        on row: RowReference,
+        lost: [String: Cell],
+        kept: [String: Cell],
+        at time: UInt64
+    ) throws {
+        // No set has this number, so that no undoing removes the entry.
+        try log.insert(Conflict(rule, row, lost: lost, kept: kept, by: SetID(client, 0)), Stamp(rawValue: time), nil)
+    }
+}
+
+extension LoggedConflict {
+    /// Tells the entry from all others: a set that is integrated again gives it another number.
+    fileprivate var digest: SetDigest {
+        var writer = ByteWriter()
+        writer.text(conflict.rule.rawValue)
+        writer.set(conflict.set)
+        writer.number(author.time.rawValue)
+        writer.text(conflict.row.table)
+        for part in [conflict.row.row.encoded, conflict.lost.encoded, conflict.kept.encoded] { writer.counted(part) }
+        return SetDigest(of: writer.bytes)
+    }
+}
