@@ -23,6 +23,17 @@ extension Replica {
         try ReplicaTrimming(log).trim(for: client, storeSeen: seen)
     }
 
+    /// Forgets the bytes of this device's stable sets up to a number: baselines contain them, and all clients have seen them.
+    ///
+    /// - Parameter sequence: The number of the last own set that was removed from the remote.
+    /// - Throws: `DatabaseError`.
+    package func forgetOwnSets(upTo sequence: UInt64) throws {
+        try db.execute(
+            "UPDATE sets SET bytes = NULL WHERE client = ? AND sequence <= ? AND status = 3 AND bytes IS NOT NULL",
+            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+        )
+    }
+
     /// This device's set of a number, if it counts.
     private func ownSet(_ sequence: UInt64) throws -> SeenSet? {
         try db.first(

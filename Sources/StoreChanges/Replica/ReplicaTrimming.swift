@@ -24,7 +24,7 @@ struct ReplicaTrimming {
             try log.undo.remove(entry.reference)
             try log.setStatus(.stable, of: entry.reference)
         }
-        // Own sets stay, because their owner may have to publish them again.
+        // Own sets stay, because their owner may have to publish them again, until baselines contain them.
         try state.db.execute(
             "UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND client <> ? AND bytes IS NOT NULL",
             [.text(client.rawValue)]

@@ -183,6 +183,14 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.write { _ in try replica.trim(publishedUpTo: sequence) } }
     }
 
+    /// Forgets the bytes of this device's own sets that it will never publish again.
+    ///
+    /// - Parameter sequence: The number of the last own set that was removed from the remote.
+    /// - Throws: ``StoreChangesError``.
+    package func forgetOwnSets(upTo sequence: UInt64) throws {
+        try locked { try replicaDatabase.write { _ in try replica.forgetOwnSets(upTo: sequence) } }
+    }
+
     /// The clients whose sets wait for sets that have not arrived.
     package func waitingClients() throws -> [ClientID] {
         try locked { try replicaDatabase.read { _ in try replica.waitingClients() } }

@@ -32,8 +32,11 @@ extension SynchronizationOperation {
             uniquingKeysWith: max
         )
         let removals = news.log.removals
-        let missing = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }.keys
-            .map(\.rawValue).sorted()
+        let missingOfOthers = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }
+        // The former replica doesn't have these own sets any more.
+        let own = ClientID(rawValue: memory.client)
+        let missingOwn = available[own] ?? 0 < memory.removed ? [own] : []
+        let missing = (missingOfOthers.keys + missingOwn).map(\.rawValue).sorted()
         guard missing.isEmpty else {
             throw StoreSyncError(
                 .remoteUnavailable,
