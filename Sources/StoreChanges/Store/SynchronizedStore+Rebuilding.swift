@@ -43,6 +43,7 @@ extension SynchronizedStore {
     ///   - sources: What the replica is built from.
     ///   - identity: What the replica belongs to.
     ///   - options: How the store is synchronized.
+    /// - Returns: Whether the former replica could be read.
     /// - Throws: ``StoreChangesError``, with `identityTwice` if own sets are lost.
     package static func rebuildReplica(
         at replicaURL: URL,
@@ -50,7 +51,7 @@ extension SynchronizedStore {
         from sources: Sources,
         _ identity: Identity,
         options: Options
-    ) throws {
+    ) throws -> Bool {
         let rebuilt = replicaURL.appendingPathExtension("rebuilt")
         var former: SynchronizedStore?
         var isOtherStore = false
@@ -81,8 +82,10 @@ extension SynchronizedStore {
                 try isOtherStore
                     || former?.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty != false
             }
+            let isFormerKept = former != nil
             former = nil
             try remove(rebuilt)
+            return isFormerKept
         } catch let error as CocoaError {
             throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
         }

@@ -56,7 +56,7 @@ extension SynchronizationOperation {
         let former = replica.opened(as: ClientID(rawValue: memory.client)).identity
         sources.hasAllOwnSets = available[former.client] ?? 0 >= memory.sequence ?? 0
         do {
-            try await context.blocking { [sources] in
+            let isFormerReadable = try await context.blocking { [sources] in
                 try SynchronizedStore.rebuildReplica(
                     at: replica.url,
                     ofStoreAt: replica.store,
@@ -65,11 +65,20 @@ extension SynchronizationOperation {
                     options: replica.options
                 )
             }
+            if !isFormerReadable { asideWarnings.append(unreadableReplica) }
         } catch let error as StoreChangesError where error.code == .identityTwice {
             try await goOnAsAnotherClient(&memory, context)
         } catch let error as StoreChangesError {
             throw StoreSyncError(error)
         }
+    }
+
+    private var unreadableReplica: String {
+        """
+        This device's record of \(request.url.lastPathComponent) couldn't be read, so the rows of the store and of the \
+        document were matched, as --take both does: rows that were deleted here and not published are back, rows with an \
+        integer key that were changed here may be there twice, and storesync conflicts lists values that were given up.
+        """
     }
 
     /// The error of sets that neither the remote nor the newest baseline has.

@@ -25,7 +25,7 @@ public actor SynchronizationOperation: Operation {
     private(set) var vacuum: VacuumOutcome?
     /// Whether edits had waited so long that baselines were tried for them.
     var hasTriedBaselines = false
-    /// Warnings about stores that were set aside.
+    /// Warnings about stores that were set aside, and about a replica that couldn't be read.
     var asideWarnings: [String] = []
     /// The status of the store whose content was set aside or downloaded last: an unchanged one isn't set aside.
     var keptStatus: StoreStatus?

@@ -51,6 +51,7 @@ struct RebuildingTests {
         let former = try rows(b)
         let result = try await rebuild(b)
         #expect(result.conflicts == 0 && result.applied.isEmpty)
+        #expect(!result.warnings.contains { $0.contains("couldn't be read") }, "\(result.warnings)")
         #expect(try rows(b) == former)
         let replica = try DatabaseQueue(path: #require(b.state.replicas().first).path)
         let client = try #require(b.synchronizationMemory()?.client)
@@ -124,7 +125,8 @@ struct RebuildingTests {
         let request = SynchronizationRequest(url: b.store)
         let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
         #expect(error?.code == .corrupt && error?.message.contains("--rebuild") == true, "\(error as Any)")
-        _ = try await rebuild(b)
+        let warnings = try await rebuild(b).warnings
+        #expect(warnings.contains { $0.contains("couldn't be read") && $0.contains("--take both") }, "\(warnings)")
         _ = try await a.synchronize().value
         #expect(try titles(a) == titles(b))
         // The document's value stays, the store's is logged; a row that the store lacked came back.
