@@ -38,6 +38,8 @@ public struct Conflict: Hashable, Sendable {
         case schemaChanged
         /// A row of a table without a key was deleted more often than it was there.
         case countBelowZero
+        /// The edit's device was removed, and the device that noted that hadn't seen the edit.
+        case clientRemoved
         /// The user gave up the store's values where the document has others.
         case otherSideTaken
         /// The user restored what another entry lost, in place of a later value.
@@ -64,6 +66,7 @@ public struct Conflict: Hashable, Sendable {
             case .migratedValue: "not changed by an update of the app, because another device had changed it"
             case .schemaChanged: "left out, because an update of the app removed its column or table"
             case .countBelowZero: "deleted on two devices"
+            case .clientRemoved: "given up with the removed device that had made this edit"
             case .otherSideTaken: "given up for the document's value"
             case .replacedByRestoring: "replaced when another entry was restored"
             }

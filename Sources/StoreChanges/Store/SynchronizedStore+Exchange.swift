@@ -33,8 +33,7 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 _ = try store.read { try replica.finishWritten($0) }
-                try replica.integrate(sets)
-                try replica.remember(news)
+                try replica.learn(sets, news)
             }
         }
     }
@@ -165,7 +164,7 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 _ = try store.read { try replica.finishWritten($0) }
-                try replica.remember(news)
+                try replica.learn([], news)
             }
         }
     }

@@ -140,6 +140,9 @@ extension SynchronizedStore {
                 // If these don't count any more, another client captures them again.
                 for (origin, sets) in own ?? [] { try replica.integrate(sets, from: origin) }
                 try replica.remember(sources.news)
+                try former?.replicaDatabase.read { _ in
+                    if let former { try replica.takeEditsOfRemovedClients(from: former.replica) }
+                }
             }
         }
     }
@@ -181,6 +184,18 @@ extension Replica {
         try former.forEachConflict { entry in
             let (conflict, set) = (entry.conflict, entry.conflict.set)
             guard set.sequence <= integrated[set.client]?.sequence ?? 0, try !log.contains(conflict) else { return }
+            try log.insert(conflict, entry.author.time, entry.other)
+        }
+    }
+
+    /// Takes from a former replica the lost edits of removed clients, whose sets don't count here either.
+    fileprivate func takeEditsOfRemovedClients(from former: Replica) throws {
+        let integrated = try integratedSets()
+        try former.forEachConflict { entry in
+            let (conflict, set) = (entry.conflict, entry.conflict.set)
+            guard conflict.rule == .clientRemoved, set.sequence > integrated[set.client]?.sequence ?? 0,
+                try !log.contains(conflict)
+            else { return }
             try log.insert(conflict, entry.author.time, entry.other)
         }
     }

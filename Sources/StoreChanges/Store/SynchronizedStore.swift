@@ -266,8 +266,7 @@ package final class SynchronizedStore {
             var outcome = Outcome()
             let side = try replicaDatabase.write { _ in
                 let side = try recover(taking: side)
-                try replica.integrate(sets)
-                try replica.remember(news)
+                try replica.learn(sets, news)
                 return side
             }
             try refuseLostIdentity()

@@ -71,6 +71,8 @@ struct WhatMergesHowTests {
         .sameCellTwice, .editedAndDeleted,
         // They are the last resort, when no other rule leads to a row that satisfies the constraints.
         .leftOut, .takenOut,
+        // The user decides it by removing a device.
+        .clientRemoved,
         // The user decides it by `--take`.
         .otherSideTaken,
         // The user decides it by restoring a conflict.

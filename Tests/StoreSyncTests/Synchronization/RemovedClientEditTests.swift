@@ -1,0 +1,59 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+
+@testable import StoreSync
+
+@Suite("Edits of a client that is removed by a device that hasn't seen them", .timeLimit(.minutes(60)))
+struct RemovedClientEditTests {
+    private func titles(_ device: Device) throws -> [String] {
+        try device.query("SELECT title FROM note ORDER BY title")
+    }
+
+    @Test("A device that had received them keeps them in its conflict log, from which they are restored")
+    func removal() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'first')")
+        for device in [a, b, c] { _ = try await device.synchronize().value }
+        try c.execute("INSERT INTO note (title) VALUES ('early')")
+        for device in [c, a, b] { _ = try await device.synchronize().value }
+        let client = try #require(try c.synchronizationMemory()?.client)
+        func heads() throws -> [String: Data] {
+            try fixture.files().filter { $0.key.contains("RecentSyncs/\(client)-") }
+        }
+        let former = try heads()
+        try c.execute("INSERT INTO note (title) VALUES ('late')")
+        try c.execute("UPDATE note SET title = 'changed' WHERE title = 'first'")
+        for device in [c, b] { _ = try await device.synchronize().value }
+        #expect(try titles(b) == ["changed", "early", "late"])
+        // The first device's list of these files is late.
+        let late = try heads()
+        for path in late.keys { try fixture.put(nil, at: path) }
+        for (path, bytes) in former { try fixture.put(bytes, at: path) }
+        _ = try await a.remove(RemoteIdentifier(client), from: fixture.document).value
+        _ = try await a.vacuum().value
+        for path in former.keys where late[path] == nil { try? fixture.put(nil, at: path) }
+        for (path, bytes) in late { try fixture.put(bytes, at: path) }
+
+        for device in [b, a, b] { _ = try await device.synchronize().value }
+        #expect(try titles(a) == ["early", "first"] && titles(b) == titles(a))
+        var log = ConflictLog(ofStoreAt: b.store, state: b.state)
+        let lost = try await log.entries().filter { $0.conflict.rule.rawValue == "clientRemoved" }
+        #expect(lost.count == 2 && lost.allSatisfy { $0.author.set.client.rawValue == client }, "\(lost)")
+        let values = Set(lost.compactMap { $0.conflict.lost["title"] })
+        #expect(values == [.value(.text("late")), .value(.text("changed"))])
+        // They stay when the replica is built again.
+        var request = SynchronizationRequest(url: b.store)
+        request.rebuildsReplica = true
+        _ = try await b.synchronize(request).value
+        log = ConflictLog(ofStoreAt: b.store, state: b.state)
+        for entry in try await log.entries() where entry.conflict.rule.rawValue == "clientRemoved" {
+            try await log.restore(entry.number)
+        }
+        for device in [b, a] { _ = try await device.synchronize().value }
+        #expect(try titles(b) == ["changed", "early", "late"] && titles(a) == titles(b))
+    }
+}
