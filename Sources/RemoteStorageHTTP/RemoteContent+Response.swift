@@ -141,8 +141,10 @@ package struct ContentRange: Equatable {
             let last = Int64(words[2]),
             first >= 0, first <= last, last < .max
         else { return nil }
+        let total = Int64(words[3])
+        guard total.map({ last < $0 }) ?? true else { return nil }
         range = first..<last + 1
-        total = Int64(words[3])
+        self.total = total
     }
 
     /// Whether this part is the answer to a request for a range, or for the whole file.

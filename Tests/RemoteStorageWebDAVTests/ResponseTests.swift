@@ -255,7 +255,10 @@ struct ResponseTests {
     func ranges() {
         #expect(ContentRange("bytes 0-499/1234")?.range == 0..<500)
         #expect(ContentRange("bytes 0-499/*")?.range == 0..<500)
-        for wrong in ["", "bytes */10", "bytes 5-4/10", "bytes 0-9223372036854775807/1", "lines 1-2/3"] {
+        #expect(ContentRange("bytes 0-499/500")?.total == 500)
+        for wrong in [
+            "", "bytes */10", "bytes 5-4/10", "bytes 0-9223372036854775807/1", "bytes 0-99/50", "lines 1-2/3",
+        ] {
             #expect(ContentRange(wrong) == nil)
         }
     }
