@@ -25,8 +25,9 @@ extension S3Backend {
         case 200: return try RemoteContent(response, of: path, range: wanted, identity)
         case 206:
             let content = try RemoteContent(response, of: path, range: first, mayBeShort: true, identity)
-            guard let sent = ContentRange(response), sent.range.upperBound < wanted.upperBound else { return content }
+            guard let sent = ContentRange(response) else { return content }
             guard let version = FileVersion(response) else {
+                guard sent.range.upperBound < wanted.upperBound else { return content }
                 // Parts of different versions couldn't be told apart.
                 await response.discard()
                 return try await readAtOnce(path, wanted)
