@@ -11,6 +11,7 @@ import ThreadSupport
 struct S3MovingTests {
     /// A bucket in memory, in which a test acts as another client between the requests.
     private struct SharedBucket: HTTPSending {
+        /// The files by their keys, which are percent-encoded: as strings, canonically equivalent keys would be equal.
         let objects: Locked<[String: [UInt8]]>
         /// The parts of unfinished uploads, by their keys and numbers.
         let parts = Locked<[String: [Int: [UInt8]]]>([:])
@@ -30,7 +31,7 @@ struct S3MovingTests {
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             let url = try #require(URLComponents(string: request.target))
-            let key = String(url.path.dropFirst())
+            let key = String(url.percentEncodedPath.dropFirst())
             return objects.withLock { objects in
                 if meddle("\(request.method) \(key)", &objects) {
                     return HTTPResponse(status: 403, headers: [:], bytes: [])
@@ -88,8 +89,9 @@ struct S3MovingTests {
 
         private func list(_ query: [URLQueryItem], _ objects: [String: [UInt8]]) -> HTTPResponse {
             let prefix = query.first { $0.name == "prefix" }?.value ?? ""
-            let contents = objects.filter { $0.key.hasPrefix(prefix) }
-                .map { "<Contents><Key>\($0.key)</Key><Size>\($0.value.count)</Size></Contents>" }
+            let contents = objects.map { (key: $0.key.removingPercentEncoding ?? "", size: $0.value.count) }
+                .filter { $0.key.utf8.starts(with: prefix.utf8) }
+                .map { "<Contents><Key>\($0.key)</Key><Size>\($0.size)</Size></Contents>" }
             let xml = "<ListBucketResult><IsTruncated>false</IsTruncated>\(contents.joined())</ListBucketResult>"
             return HTTPResponse(status: 200, headers: ["Server": "AmazonS3"], bytes: Array(xml.utf8))
         }
@@ -174,6 +176,47 @@ struct S3MovingTests {
             #expect(bucket.objects.withLock { $0[key] } == Array("from/inner/large".utf8))
         }
         #expect(bucket.parts.withLock { $0.isEmpty })
+    }
+
+    @Test("the parts of a file cover any size that a server claims, and there are at most 10,000 of them")
+    func claimedSizes() async throws {
+        let backend = try SharedBucket([]) { _, _ in false }.backend()
+        for size in [1, 5 << 40, Int64.max - 1, .max] {
+            let parts = await backend.partsToCopy(of: size)
+            #expect(parts.count <= PartedUpload.maximumParts)
+            #expect(parts.first?.lowerBound == 0 && parts.last?.upperBound == size)
+            #expect(zip(parts, parts.dropFirst()).allSatisfy { $0.upperBound == $1.lowerBound })
+        }
+    }
+
+    /// Files and directories whose names differ only in the form of a Unicode character, percent-encoded.
+    private static let equivalent = ["%C3%A9", "e%CC%81"]
+
+    @Test("a directory moves files and directories whose names differ only in the form of a Unicode character")
+    func equivalentKeys() async throws {
+        let bucket = SharedBucket(Self.equivalent.flatMap { ["from/\($0)/", "from/\($0)/\($0)"] }) { _, _ in false }
+        try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
+        #expect(bucket.keys == Self.equivalent.map { "to/\($0)/\($0)" }.sorted())
+    }
+
+    @Test("a directory, if that fails, keeps a file that another client has moved, if an equivalent name is left")
+    func equivalentLeftover() async throws {
+        let hasFailed = Locked(false)
+        let bucket = SharedBucket(Self.equivalent.map { "from/\($0)" } + ["from/last"]) { line, objects in
+            if line == "PUT to/last" {
+                hasFailed.withLock { $0 = true }
+                return true
+            }
+            // The next list is the one that tells which copies are removed.
+            guard line == "GET ", hasFailed.withLock(\.self) else { return false }
+            objects["from/%C3%A9"] = nil
+            objects["to/%C3%A9"] = [2]
+            return false
+        }
+        let backend = try bucket.backend()
+        await #expect(throws: RemoteError.self) { try await backend.move(RemotePath("from"), to: RemotePath("to")) }
+        #expect(bucket.keys == ["from/e%CC%81", "from/last", "to/%C3%A9"])
+        #expect(bucket.objects.withLock { $0["to/%C3%A9"] } == [2])
     }
 
     @Test("a large file fails, and leaves no parts behind, if it is replaced while it is copied")

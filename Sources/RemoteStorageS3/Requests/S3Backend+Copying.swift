@@ -88,9 +88,9 @@ extension S3Backend {
     }
 
     /// The ranges of a file that are copied one by one: of equal size, except for the last one, and at most 10,000.
-    private func partsToCopy(of count: Int64) -> [Range<Int64>] {
+    func partsToCopy(of count: Int64) -> [Range<Int64>] {
         let size = max(configuration.largestCopy / 10, count / Int64(PartedUpload.maximumParts) + 1)
-        return stride(from: 0, to: count, by: Int(size)).map { $0..<min($0 + size, count) }
+        return stride(from: 0, to: count, by: Int(size)).map { $0..<$0 + min(size, count - $0) }
     }
 
     private struct Version: Equatable {

@@ -67,9 +67,9 @@ extension S3Backend {
         // Another client has moved or removed the directory since its status was requested.
         guard !keys.isEmpty else { throw RemoteError.notFound(source) }
         // A directory that isn't empty needs no key of its own.
-        let full = Set(directories(of: keys, below: from))
+        let full = Set(directories(of: keys, below: from).map { Key($0) })
         do {
-            let copies = objects.filter { !$0.key.hasSuffix("/") || !full.contains($0.key) }
+            let copies = objects.filter { !$0.key.hasSuffix("/") || !full.contains(Key($0.key)) }
             try await copies.concurrentMap(atMost: Self.parallelRequests) { object in
                 try await self.copyObject(object, to: copied(object.key), source)
             }
@@ -91,10 +91,10 @@ extension S3Backend {
         at destination: RemotePath,
         _ copied: (String) -> String
     ) async throws {
-        let left = Set(try await everything(below: source).map(\.key))
-        let isWhole = left.isSuperset(of: keys)
+        let left = Set(try await everything(below: source).map { Key($0.key) })
+        let isWhole = left.isSuperset(of: keys.map { Key($0) })
         try await removeObjects(
-            keys.filter { left.contains($0) }.map { copied($0) }
+            keys.filter { left.contains(Key($0)) }.map { copied($0) }
                 + (isWhole ? [location.directoryKey(destination)] : []),
             destination
         )
@@ -109,10 +109,10 @@ extension S3Backend {
         guard keys != [location.key(source)] else { return }
         // Some servers keep the keys of directories that were never created explicitly.
         let directory = location.directoryKey(source)
-        let moved = Set(keys + directories(of: keys, below: directory) + [directory])
-        let left = try await everything(below: source).map(\.key).filter { !moved.contains($0) }
-        let kept = Set(directories(of: left, below: directory) + left)
-        try await removeObjects(moved.filter { $0.hasSuffix("/") && !kept.contains($0) }, source)
+        let moved = Set((keys + directories(of: keys, below: directory) + [directory]).map { Key($0) })
+        let left = try await everything(below: source).map(\.key).filter { !moved.contains(Key($0)) }
+        let kept = Set((directories(of: left, below: directory) + left).map { Key($0) })
+        try await removeObjects(moved.subtracting(kept).map(\.text).filter { $0.hasSuffix("/") }, source)
     }
 
     /// Removes a file, or all keys that begin with a directory's key.
@@ -133,17 +133,17 @@ extension S3Backend {
 
     /// The keys of a directory and all directories below it that aren't empty, whether or not those keys exist.
     private func directories(of keys: [String], below directory: String) -> [String] {
-        var found: Set<String> = []
+        var found: Set<Key> = []
         for key in keys {
             var names = key.utf8.dropFirst(directory.utf8.count).split(separator: UInt8(ascii: "/")).dropLast()
             while !names.isEmpty {
                 let name = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
-                guard found.insert("\(directory)\(name)/").inserted else { break }
+                guard found.insert(Key("\(directory)\(name)/")).inserted else { break }
                 names.removeLast()
             }
         }
-        if keys.contains(where: { $0.utf8.count > directory.utf8.count }) { found.insert(directory) }
-        return Array(found)
+        if keys.contains(where: { $0.utf8.count > directory.utf8.count }) { found.insert(Key(directory)) }
+        return found.map(\.text)
     }
 
     /// Removes keys, those of directories last and deepest first, so that a partly removed directory stays visible.
@@ -151,8 +151,7 @@ extension S3Backend {
     /// Some servers report a directory as removed, but keep it as long as it contains another directory. They also keep a
     /// directory that was never created explicitly, until it is removed.
     private func removeObjects(_ keys: [String], _ path: RemotePath) async throws {
-        // By bytes: two keys may be canonically equivalent, and therefore equal as strings.
-        let distinct = Set(keys.map { Array($0.utf8) }).map { String(decoding: $0, as: UTF8.self) }
+        let distinct = Set(keys.map { Key($0) }).map(\.text)
         let levels = Dictionary(grouping: distinct) { key in
             key.hasSuffix("/") ? key.utf8.count { $0 == UInt8(ascii: "/") } : Int.max
         }
@@ -162,5 +161,18 @@ extension S3Backend {
                 if response.status != 404 { try await self.check(response, at: path) }
             }
         }
+    }
+}
+
+/// A key that is compared by its bytes: two keys of a bucket may be canonically equivalent, and therefore equal as strings.
+private struct Key: Hashable {
+    let text: String
+
+    init(_ text: String) { self.text = text }
+
+    static func == (one: Key, other: Key) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+
+    func hash(into hasher: inout Hasher) {
+        for byte in text.utf8 { hasher.combine(byte) }
     }
 }
