@@ -46,8 +46,8 @@ struct PartedUpload: Sendable {
     /// The record of acknowledged parts, with which another process can resume the upload; `nil` if none can.
     let receipts: (any WriteReceipts)?
 
-    /// Whether the server was asked to complete the upload, and may have done so.
-    var mayBeComplete = false
+    /// The body of a former request to complete the upload, which the server may have carried out; `nil` before the first.
+    var requestedCompletion: [UInt8]?
     /// Whether the server couldn't combine the parts, so that the upload was aborted.
     var isAborted = false
 

@@ -231,19 +231,20 @@ extension S3Backend {
     func complete(_ upload: inout PartedUpload, count: Int) async throws -> HTTPHeaders {
         try Task.checkCancellation()
         let write = upload.write
-        // The server may already have completed it with more parts.
-        if upload.mayBeComplete, upload.parts.count != count {
+        let body = upload.completion(count)
+        // The server may have completed it, or may still complete it, with other parts.
+        if let former = upload.requestedCompletion, former != body {
             await abort(upload.identifier, of: location.key(write.path))
             upload.isAborted = true
             throw lost(write)
         }
-        upload.mayBeComplete = true
+        upload.requestedCompletion = body
         let response = try await perform(
             .POST,
             location.key(write.path),
             query: ["uploadId": upload.identifier],
             headers: write.conditionHeader,
-            payload: S3Payload(upload.completion(count))
+            payload: S3Payload(body)
         )
         // An earlier write of the same parts may have completed the upload although no answer arrived.
         if S3Failure(response)?.code == "NoSuchUpload", let headers = try await headers(of: write) { return headers }
