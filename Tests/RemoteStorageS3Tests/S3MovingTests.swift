@@ -207,7 +207,7 @@ struct S3MovingTests {
                 hasFailed.withLock { $0 = true }
                 return true
             }
-            // The next list is the one that tells which copies are removed.
+            // The next list tells which copies are removed.
             guard line == "GET ", hasFailed.withLock(\.self) else { return false }
             objects["from/%C3%A9"] = nil
             objects["to/%C3%A9"] = [2]
