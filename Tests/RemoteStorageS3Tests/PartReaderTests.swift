@@ -41,9 +41,14 @@ struct PartReaderTests {
         #expect(sizes == [Int](repeating: 1, count: 6000))
     }
 
-    @Test("never exceed S3's limit")
+    @Test("grow to 256 MiB at most, because each is sent from memory, and aren't smaller than configured")
     func limit() {
-        let largest = PartedUpload.size(ofPart: PartedUpload.maximumParts, from: 64 << 20)
-        #expect(Int64(largest) == PartedUpload.maximumPartSize)
+        func sizes(from first: Int) -> [Int] {
+            (1...PartedUpload.maximumParts).map { PartedUpload.size(ofPart: $0, from: first) }
+        }
+        #expect(sizes(from: 5 << 20).max() == 256 << 20)
+        #expect(sizes(from: 5 << 20).reduce(0, +) >= 800 << 30)
+        #expect(sizes(from: 8 << 20).reduce(0, +) >= 900 << 30)
+        #expect(Set(sizes(from: 1 << 30)) == [1 << 30])
     }
 }

@@ -42,7 +42,9 @@ public struct S3Configuration: Sendable {
     /// The number of bytes of a file that one request sends or fetches; at least ``smallestPartSize``.
     ///
     /// Larger files are sent in parts. The parts are larger if the file would need more than 10,000 of them. If its length
-    /// isn't known, they grow from the 5,001st on. A download fetches the bytes after the first request in parts of 2 MiB.
+    /// isn't known, they grow from the 5,001st on, to 256 MiB at most. With the default, such a file can have 900 GiB.
+    ///
+    /// A part is sent from memory. A download fetches the bytes after the first request in parts of 2 MiB.
     public var partSize = 8 << 20
     /// The minimum size of a part, which tests make smaller than Amazon's.
     var minimumPartSize = S3Configuration.smallestPartSize

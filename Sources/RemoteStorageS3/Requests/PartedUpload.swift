@@ -29,14 +29,16 @@ struct PartedUpload: Sendable {
     static let maximumParts = 10_000
     /// The maximum number of bytes of a part.
     static let maximumPartSize: Int64 = 5 << 30
+    /// The number of bytes up to which parts grow, because each part is sent from memory.
+    static let maximumGrownSize = 256 << 20
 
     /// Returns the size of a part of a file whose length isn't known.
     ///
-    /// From the middle of the numbers on, it doubles every 500 parts: 10,000 parts, of which the first has 5 MiB, hold almost
-    /// 5 TiB. Up to the middle, all sizes are equal, because some servers require that.
+    /// From the middle of the numbers on, it doubles every 500 parts, up to ``maximumGrownSize``: 10,000 parts, of which the
+    /// first has 5 MiB, hold 800 GiB. Up to the middle, all sizes are equal, because some servers require that.
     static func size(ofPart number: Int, from first: Int) -> Int {
         let doublings = max(0, number - maximumParts / 2 + 499) / 500
-        return Int(min(Int64(first) << Int64(doublings), maximumPartSize))
+        return max(first, min(first << doublings, maximumGrownSize))
     }
 
     let identifier: String

@@ -102,7 +102,7 @@ extension S3Backend {
         of upload: inout PartedUpload,
         after former: Int
     ) async throws -> Int {
-        // The configuration limits the memory, also if a huge file needs larger parts.
+        // The configuration limits the memory: fewer parts are sent concurrently if they are larger, at least one.
         let memory = max(configuration.partSize, configuration.minimumPartSize) * configuration.parallelParts
         let path = upload.write.path
         let profile = try await serverProfile()
