@@ -16,8 +16,14 @@ struct DestinationTests {
         let items = Locked<[String: Int64]>(["/dav": -1])
         /// The form of each move's destination, and whether it may be replaced.
         let moves = Locked<[String]>([])
+        /// Whether a gateway reports a refusal after the server has carried out the move.
+        var carriesOutRefused = false
+        /// Whether a move that may replace the destination removes it before the source is looked for, as some servers do.
+        var removesDestinationFirst = false
         /// The status of a refused destination, if the destination is refused.
         let refusal: @Sendable (_ destination: String) -> Int?
+
+        init(_ refusal: @escaping @Sendable (_ destination: String) -> Int?) { self.refusal = refusal }
 
         func backend() throws -> WebDAVBackend { try ScriptedServer(answer).backend() }
 
@@ -44,15 +50,28 @@ struct DestinationTests {
             let destination = headers["Destination"] ?? ""
             let overwrites = headers["Overwrite"] ?? ""
             moves.withLock { $0.append("\(destination.hasPrefix("/") ? "path" : "URL") \(overwrites)") }
-            if let status = refusal(destination) { return ScriptedServer.status(status) }
-            return items.withLock { items in
-                let target = name(destination.replacing("https://share.example", with: ""))
-                guard let item = items[path] else { return ScriptedServer.status(404) }
-                guard overwrites == "T" || items[target] == nil else { return ScriptedServer.status(412) }
-                items[path] = nil
-                items[target] = item
-                return ScriptedServer.status(201)
+            let refused = refusal(destination)
+            guard refused == nil || carriesOutRefused else { return ScriptedServer.status(refused ?? 400) }
+            let target = name(destination.replacing("https://share.example", with: ""))
+            let status = items.withLock { carryOut(path, to: target, replaces: overwrites == "T", &$0) }
+            return ScriptedServer.status(refused ?? status)
+        }
+
+        private func carryOut(
+            _ path: String,
+            to target: String,
+            replaces: Bool,
+            _ items: inout [String: Int64]
+        ) -> Int {
+            if removesDestinationFirst {
+                guard replaces || items[target] == nil else { return 412 }
+                items[target] = nil
             }
+            guard let item = items[path] else { return 404 }
+            guard replaces || items[target] == nil else { return 412 }
+            items[path] = nil
+            items[target] = item
+            return 201
         }
 
         private func name(_ target: String) -> String {
@@ -93,6 +112,47 @@ struct DestinationTests {
         }
         #expect(error?.code == .notAllowed)
         #expect(share.moves.withLock(\.self) == ["URL F", "URL F"])
+    }
+
+    @Test("that may be the moved file isn't replaced by the second request, which would remove it on some servers")
+    func carriedOutRefusal() async throws {
+        var share = Share { $0.hasPrefix("https:") ? 502 : nil }
+        (share.carriesOutRefused, share.removesDestinationFirst) = (true, true)
+        let backend = try share.backend()
+        share.items.withLock { $0["/dav/file"] = 1 }
+        #expect(try await backend.write([1, 2], to: RemotePath("file"), when: .always).size == 2)
+        #expect(share.moves.withLock(\.self) == ["URL T", "path F"])
+        #expect(share.items.withLock { $0["/dav/file"] } == 2)
+    }
+
+    @Test(
+        "is sent again after a gateway's failure, if a concurrent move has meanwhile shown that it may be a URL",
+        arguments: [false, true]
+    )
+    func concurrentProof(replaces: Bool) async throws {
+        let share = Share { _ in nil }
+        let other = Locked<WebDAVBackend?>(nil)
+        let server = ScriptedServer { line, request in
+            let mover = other.withLock { mover in
+                defer { if request.method == .MOVE { mover = nil } }
+                return request.method == .MOVE ? mover : nil
+            }
+            guard let mover else { return try await share.answer(line, request) }
+            // The first move fails after the other one.
+            try await mover.move(RemotePath("other"), to: RemotePath("moved"))
+            return ScriptedServer.status(502)
+        }
+        let backend = try server.backend(clock: RecordingClock(waits: Locked([])))
+        share.items.withLock { $0.merge(["/dav/other": 5, "/dav/source": 2]) { $1 } }
+        if replaces { share.items.withLock { $0["/dav/file"] = 1 } }
+        other.withLock { $0 = backend }
+        if replaces {
+            #expect(try await backend.write([1, 2], to: RemotePath("file"), when: .always).size == 2)
+        } else {
+            try await backend.move(RemotePath("source"), to: RemotePath("file"))
+        }
+        #expect(share.items.withLock { $0["/dav/file"] } == 2 && share.items.withLock { $0["/dav/moved"] } == 5)
+        #expect(share.moves.withLock { $0.allSatisfy { $0.hasPrefix("URL") } })
     }
 
     @Test("a request isn't retried if the caller has another one to try")

@@ -22,16 +22,27 @@ extension WebDAVBackend {
     ///
     /// - Parameters:
     ///   - request: The request without its destination.
+    ///   - source: The path that the request copies or moves.
     ///   - target: The destination as a path on the server.
     /// - Returns: The answer.
     /// - Throws: ``RemoteError``; `CancellationError`.
-    func send(_ request: HTTPRequest, withDestination target: String) async throws -> HTTPResponse {
-        guard destinationForm != .path else { return try await send(request, target, as: .path) }
+    func send(
+        _ request: HTTPRequest,
+        of source: RemotePath,
+        withDestination target: String
+    ) async throws -> HTTPResponse {
+        if let form = destinationForm { return try await send(request, target, as: form) }
         var first = request
         // A gateway's failure, too. If it is one, the second request is retried.
-        if destinationForm == nil { first.finalStatuses = [502] }
+        first.finalStatuses = [502]
         let response = try await send(first, target, as: .url)
-        guard destinationForm != .url, Self.refusals.contains(response.status) else { return response }
+        guard Self.refusals.contains(response.status) else { return response }
+        if destinationForm == .url {
+            // Meanwhile a concurrent request has shown that the server accepts URLs: 502 is a gateway's failure.
+            guard response.status == 502 else { return response }
+            guard request.mayBeRepeated else { throw error(response, at: source) }
+            return try await send(request, target, as: .url).repeated
+        }
         // A gateway may have answered although the server has carried out the request: the next ones are repetitions.
         if !request.mayBeRepeated {
             var careful = request
@@ -39,6 +50,8 @@ extension WebDAVBackend {
             careful.headers = request.headers.map { $0.0 == "Overwrite" ? ("Overwrite", "F") : $0 }
             let answer = try await send(careful, target, as: .path).repeated
             guard answer.status == 412 else { return Self.refusals.contains(answer.status) ? response : answer }
+            // The destination may be the moved file, which some servers remove before they find that the source is missing.
+            guard try await status(of: source) != nil else { return answer }
         }
         let answer = try await send(request, target, as: .path).repeated
         return Self.refusals.contains(answer.status) ? response.repeated : answer

@@ -211,7 +211,7 @@ extension WebDAVBackend {
             schedule.begin()
             do {
                 let target = location.target(destination, isDirectory: isDirectory)
-                let response = try await send(request, withDestination: target)
+                let response = try await send(request, of: source, withDestination: target)
                 if response.isWholeSuccess { return .moved }
                 if method == .move, response.wasRepeated, try await hasMoved(source, to: destination) { return .moved }
                 return .refused(response)
