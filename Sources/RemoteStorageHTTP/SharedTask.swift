@@ -35,6 +35,7 @@ package final class SharedTask<Value: Sendable>: Sendable {
     ///
     /// A cancelled caller returns at once. The work is cancelled with the last caller that waits for it.
     package func value(_ work: @escaping Work) async throws -> Value {
+        try Task.checkCancellation()
         let number = state.withLock { state in
             state.callerCount += 1
             return state.callerCount

@@ -10,9 +10,9 @@ struct SharedTaskTests {
     private let gate = AsyncStream<Never>.makeStream()
     private let runs = Locked(0)
 
-    /// Starts callers, and returns when all of them wait.
-    private func callers(_ count: Int) async -> [Task<Int, any Error>] {
-        let work: @Sendable () async throws -> Int = { [gate, runs] in
+    /// Work that returns the number of its run.
+    private var work: SharedTask<Int>.Work {
+        { [gate, runs] in
             let number = runs.withLock { runs in
                 runs += 1
                 return runs
@@ -21,6 +21,10 @@ struct SharedTaskTests {
             try Task.checkCancellation()
             return number
         }
+    }
+
+    /// Starts callers, and returns when all of them wait.
+    private func callers(_ count: Int) async -> [Task<Int, any Error>] {
         let callers = (0..<count).map { _ in Task { try await shared.value(work) } }
         // The main actor runs these tasks up to their waits, in their order.
         await Task {}.value
@@ -36,6 +40,16 @@ struct SharedTaskTests {
         #expect(try await callers[1].value == 1)
         #expect(try await callers[2].value == 1)
         #expect(runs.withLock(\.self) == 1)
+    }
+
+    @Test("a caller that is cancelled already starts no work")
+    func cancelledBefore() async throws {
+        let cancelled = Task { try await shared.value(work) }
+        // The main actor runs that task after this line.
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+        gate.continuation.finish()
+        #expect(try await callers(1)[0].value == 1)
     }
 
     @Test("the work is cancelled with its last caller")
