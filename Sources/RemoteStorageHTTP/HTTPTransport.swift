@@ -85,7 +85,10 @@ package final class HTTPTransport: HTTPSending {
                 )
                 guard request.mayBeRepeated || !isLeftOpen else { throw failure }
             } catch let error as Broken {
-                if let failure = RemoteError(ofTLS: error.cause, to: settings.name) { throw failure }
+                let certificates = settings.trustedCertificates
+                if let failure = RemoteError(ofTLS: error.cause, to: settings.name, trusting: certificates) {
+                    throw failure
+                }
                 failure = RemoteError(
                     .unavailable,
                     "\(settings.name) can't be reached. Try again later.",

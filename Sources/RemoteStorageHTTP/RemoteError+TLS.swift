@@ -7,7 +7,8 @@ extension RemoteError {
     /// - Parameters:
     ///   - cause: The error of the connection.
     ///   - name: The storage's name.
-    init?(ofTLS cause: any Error, to name: String) {
+    ///   - certificates: The paths of the files of trusted certificates.
+    init?(ofTLS cause: any Error, to name: String, trusting certificates: [String]) {
         let advice =
             "If it is your own server, name its certificate, or the one of its authority: as trustedCertificates, or with --certificate in storesync."
         let words: String
@@ -21,8 +22,9 @@ extension RemoteError {
             words =
                 "The certificate of \(name) isn't trusted: its authority is unknown here, or it has expired by this device's clock. \(advice)"
         case NIOSSLError.failedToLoadCertificate:
+            let paths = certificates.map { "“\($0)”" }.joined(separator: ", ")
             words =
-                "A file of trusted certificates can't be read. It must have certificates in PEM form. Check its path."
+                "A file of trusted certificates can't be read. It must have certificates in PEM form. Check \(paths)."
         default: return nil
         }
         self.init(.unavailable, words, cause: cause)

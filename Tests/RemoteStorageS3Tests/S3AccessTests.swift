@@ -97,8 +97,10 @@ extension S3Tests {
             )
             configuration.trustedCertificates = [server.certificate]
             try await expect(.unavailable, S3Backend(configuration), "another host name")
-            configuration.trustedCertificates = [server.folder.appending(path: "absent.pem")]
+            let absent = server.folder.appending(path: "absent.pem")
+            configuration.trustedCertificates = [absent]
             try await expect(.unavailable, S3Backend(configuration), "trusted certificates can't be read")
+            try await expect(.unavailable, S3Backend(configuration), "Check “\(absent.path)”.")
         }
 
         @Test("to another machine without TLS is refused")
