@@ -28,8 +28,22 @@ struct LocalFolderBackendTests {
                 error?.code == .invalidPath && error?.message.contains(root.path) == true,
                 "\(String(describing: error))"
             )
-            let denied = RemoteError(.permissionDenied, at: .root, in: "/mnt/share")
-            #expect(denied.message.contains("“/mnt/share”") && !denied.message.contains("“/”"))
+            for cause in [
+                Errno.permissionDenied, .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels,
+            ] {
+                let error = RemoteError(cause, at: .root, in: "/mnt/share")
+                #expect(error.message.contains("“/mnt/share”") && !error.message.contains("“/”"), "\(error)")
+            }
+            let loop = folder.appending(component: "loop")
+            try FileManager.default.createSymbolicLink(atPath: loop.path, withDestinationPath: "loop")
+            let looping = await #expect(throws: RemoteError.self) {
+                try await LocalFolderBackend(root: loop).list(.root)
+            }
+            #expect(
+                looping?.code == .notAllowed
+                    && looping?.message.contains("/loop” leads into a loop") == true,
+                "\(String(describing: looping))"
+            )
         }
     }
 

@@ -27,17 +27,12 @@ extension RemoteError {
     ///   - root: The folder's path in the file system, which errors name instead of the root's “/”.
     init(_ error: Errno, at path: RemotePath, in root: String) {
         let name = path == .root ? root : path.description
+        if let common = Self.common(error, at: path) {
+            self = common
+            message = message.replacing("“\(path)”", with: "“\(name)”")
+            return
+        }
         switch error {
-        case .noSuchFileOrDirectory:
-            self = .notFound(path, cause: error)
-        case .fileExists:
-            self = .alreadyExists(path, cause: error)
-        case .notDirectory:
-            self = .notADirectory(path, cause: error)
-        case .isDirectory:
-            self = .notAFile(path, cause: error)
-        case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice:
-            self = .isSpecial(path, cause: error)
         case .permissionDenied, .notPermitted:
             let message = "The permissions of “\(name)” don't allow this (\(error)). Ask the owner for access."
             self.init(.notAllowed, message, path: path, cause: error)
@@ -56,6 +51,18 @@ extension RemoteError {
         default:
             let message = "“\(name)” can't be reached (\(error)). Check the disk or the network, then try again."
             self.init(.unavailable, message, path: path, cause: error)
+        }
+    }
+
+    /// The error that all backends have for a failed system call; `nil` if there is none.
+    private static func common(_ error: Errno, at path: RemotePath) -> RemoteError? {
+        switch error {
+        case .noSuchFileOrDirectory: .notFound(path, cause: error)
+        case .fileExists: .alreadyExists(path, cause: error)
+        case .notDirectory: .notADirectory(path, cause: error)
+        case .isDirectory: .notAFile(path, cause: error)
+        case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: .isSpecial(path, cause: error)
+        default: nil
         }
     }
 }

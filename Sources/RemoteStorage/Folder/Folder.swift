@@ -51,6 +51,13 @@ struct Folder: Sendable {
             )
         } catch let error where error == .notDirectory {
             throw RemoteError(.wrongKind, "“\(path)” isn't a folder. Name a folder.", path: .root, cause: error)
+        } catch let error where error == .tooManySymbolicLinkLevels {
+            throw RemoteError(
+                .notAllowed,
+                "“\(path)” leads into a loop of symbolic links. Name the folder itself.",
+                path: .root,
+                cause: error
+            )
         } catch {
             throw RemoteError(error, at: .root, in: path)
         }
