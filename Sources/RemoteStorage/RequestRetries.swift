@@ -28,8 +28,8 @@ public struct RequestTimeouts: Sendable {
     public var connect: Duration
     /// The limit for waiting for a byte from the server, after the request is sent.
     ///
-    /// It also applies while a caller pauses in reading a file, because many servers end such a connection, too: after 60
-    /// seconds by default. A bucket's backend then fetches the rest. From a share, read the rest by its range.
+    /// It also applies while a caller pauses in reading a file, because many servers end such a connection, too. By default,
+    /// it is 60 seconds. After a longer pause, a bucket's backend fetches the rest. From a share, read the rest by its range.
     public var read: Duration
     /// The limit for waiting until another byte can be sent, while the request is sent.
     public var write: Duration
