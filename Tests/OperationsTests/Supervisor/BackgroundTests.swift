@@ -26,7 +26,7 @@ struct BackgroundTests {
             }
             held.withLock { _ = $0.insert(identifier) }
             await Task.yield()
-            try? await grant?.wait()
+            if let grant { try? await grant.wait() }
             return identifier
         }
 
