@@ -141,7 +141,9 @@ extension SynchronizedStore {
                 for (origin, sets) in own ?? [] { try replica.integrate(sets, from: origin) }
                 try replica.remember(sources.news)
                 try former?.replicaDatabase.read { _ in
-                    if let former { try replica.takeEditsOfRemovedClients(from: former.replica) }
+                    guard let former else { return }
+                    try replica.takeEditsOfRemovedClients(from: former.replica)
+                    try replica.logEditsLost(from: former.replica, by: sources.news)
                 }
             }
         }

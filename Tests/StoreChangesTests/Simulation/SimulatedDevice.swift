@@ -136,6 +136,13 @@ final class SimulatedDevice {
         try replicaDatabase.write { _ in try replica.remember(news) }
     }
 
+    /// Integrates sets and remembers notes of removals, as a synchronization does.
+    func learn(_ sets: [SyncChangeSet] = [], removals: [ClientID: UInt64]) throws {
+        var news = LogNews()
+        news.removals = removals
+        try replicaDatabase.write { _ in try replica.learn(sets, news) }
+    }
+
     /// Forgets what every client has seen.
     func trim(publishedUpTo sequence: UInt64 = .max) throws {
         try replicaDatabase.write { _ in try replica.trim(publishedUpTo: sequence) }

@@ -12,8 +12,11 @@ struct RemovedClientEditTests {
         try device.query("SELECT title FROM note ORDER BY title")
     }
 
-    @Test("A device that had received them keeps them in its conflict log, from which they are restored")
-    func removal() async throws {
+    @Test(
+        "A device that had merged them keeps them in its conflict log, from which they are restored",
+        arguments: [false, true]
+    )
+    func removal(isReadByRebuilding: Bool) async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'first')")
@@ -38,7 +41,10 @@ struct RemovedClientEditTests {
         for path in former.keys where late[path] == nil { try? fixture.put(nil, at: path) }
         for (path, bytes) in late { try fixture.put(bytes, at: path) }
 
-        for device in [b, a, b] { _ = try await device.synchronize().value }
+        var first = SynchronizationRequest(url: b.store)
+        first.rebuildsReplica = isReadByRebuilding
+        _ = try await b.synchronize(first).value
+        for device in [a, b] { _ = try await device.synchronize().value }
         #expect(try titles(a) == ["early", "first"] && titles(b) == titles(a))
         var log = ConflictLog(ofStoreAt: b.store, state: b.state)
         let lost = try await log.entries().filter { $0.conflict.rule.rawValue == "clientRemoved" }
