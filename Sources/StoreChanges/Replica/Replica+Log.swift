@@ -143,11 +143,12 @@ extension Replica {
         let voids = try log.entries(.void, where: "origin IN (2, 4)").map { ($0.reference, try log.set($0.reference)) }
         guard !voids.isEmpty else { return [] }
         let renamed = try RenamedRows(state, insertedBy: voids.compactMap(\.1), by: client)
+        // The new sets aren't added to these: they are this device's part of the same update.
+        var migrations = MigrationSets(try log.entries(.integrated))
         for (reference, void) in voids {
             let seen = try log.integrated()
             if let void {
                 let author = try log.versions.author(of: void.header)
-                var migrations = MigrationSets(try log.entries(.integrated))
                 let changes = try RepeatedChanges(state, author).changes(
                     of: void,
                     renaming: renamed,

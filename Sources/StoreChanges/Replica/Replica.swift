@@ -84,7 +84,11 @@ package final class Replica {
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
         let author = try log.versions.author(of: header)
-        let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes.all()))
+        var migrations = MigrationSets(try log.entries(.integrated))
+        let late = try RepeatedChanges(state, author).changes(
+            of: SyncChangeSet(header, changes.all()),
+            besides: migrations.unseen(by: header) { try log.set($0) }
+        )
         header.seen = try log.integrated().filter { $0.key != client }
         if !capturesVoidSets { try judgement.refuseMissingSets(header) }
         var repeated = CapturedChanges(state, isMigration: isMigration, limits)

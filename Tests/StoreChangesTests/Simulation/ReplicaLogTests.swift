@@ -272,6 +272,35 @@ struct ReplicaLogTests {
         #expect(try loser.content() == winner.content())
     }
 
+    @Test("Rows without a key that an update of the app changes are there once if they are captured late")
+    func lateMigration() throws {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE visit (place TEXT)")
+        let phone = try SimulatedDevice("phone", schemaSQL: "CREATE TABLE visit (place TEXT)")
+        try laptop.edit("INSERT INTO visit VALUES ('market'), ('school')")
+        try Self.send(laptop, phone, at: 1)
+        for (device, place) in [(laptop, "lake"), (phone, "river")] {
+            try device.migrate("ALTER TABLE visit ADD COLUMN day TEXT; UPDATE visit SET day = 'Monday'")
+            try device.edit("INSERT INTO visit VALUES ('\(place)', 'Friday')")
+        }
+        let common = laptop.sets.count
+        try laptop.capture(at: 10)
+        try laptop.write()
+        // The laptop doesn't know the phone, so its edits are stable at once.
+        try laptop.notePublication()
+        try laptop.trim()
+        #expect(try laptop.stable() != nil)
+        try phone.integrate(Array(laptop.sets.dropFirst(common)))
+        try phone.remember([laptop.publishHead()])
+        try phone.capture(at: 20)
+        try laptop.integrate(phone.sets)
+        for device in [laptop, phone] {
+            try device.write()
+            let rows = try device.rows("SELECT place FROM visit ORDER BY place").map { $0.replacing("\"", with: "") }
+            #expect(rows == ["lake", "market", "river", "school"])
+        }
+        #expect(try laptop.content() == phone.content())
+    }
+
     @Test("A copy of a device whose new row is merged into the other copy's keeps its references to it")
     func renamedReferences() throws {
         let original = try SimulatedDevice(
