@@ -26,21 +26,25 @@ extension StoreWriter {
     /// refer to what a refused row isn't yet, and rows to which a refused row refers as it is.
     func addingDependents(to reasons: [RowReference: String]) throws -> [RowReference: String] {
         var reasons = reasons
+        // By which values references won't find a row, and by which values they have to find one still.
+        var (missing, needed): (Set<LookupKey>, Set<LookupKey>) = ([], [])
+        func noteRefused(_ row: RowReference, _ former: StoredRow?, _ present: StoredRow?) {
+            missing.formUnion(keys(of: row, present).subtracting(keys(of: row, former)))
+            needed.formUnion(references(of: row, former))
+        }
+        try forEachPending { row, former, present in
+            if reasons[row] != nil { noteRefused(row, former, present) }
+        }
+        // Every pass reads all pending rows. So what a row adds counts for the rows after it in the same pass.
         var formerCount = 0
         while formerCount < reasons.count {
             formerCount = reasons.count
-            // By which values references won't find a row, and by which values they have to find one still.
-            var (missing, needed): (Set<LookupKey>, Set<LookupKey>) = ([], [])
-            try forEachPending { row, former, present in
-                guard reasons[row] != nil else { return }
-                missing.formUnion(keys(of: row, present).subtracting(keys(of: row, former)))
-                needed.formUnion(references(of: row, former))
-            }
             try forEachPending { row, former, present in
                 guard reasons[row] == nil else { return }
                 let lost = keys(of: row, former).subtracting(keys(of: row, present))
                 if !missing.isDisjoint(with: references(of: row, present)) || !needed.isDisjoint(with: lost) {
                     reasons[row] = Self.dependsOnRefused
+                    noteRefused(row, former, present)
                 }
             }
         }
