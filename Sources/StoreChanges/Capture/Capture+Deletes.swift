@@ -30,17 +30,24 @@ extension Capture {
     }
 
     /// The deleted rows to which references with `ON DELETE CASCADE` can lead, by the keys of these references.
-    ///
-    /// The base of deleted rows is in memory; the state may have other values by now.
     func deletedParents() throws -> [LookupKey: [RowReference]] {
         var parents: [LookupKey: [RowReference]] = [:]
-        for (row, stored) in deleted {
-            for id in try state.schema.table(row.table).incoming where cascades(id) {
+        for row in deleted {
+            let incoming = try state.schema.table(row.table).incoming.filter(cascades)
+            guard !incoming.isEmpty, let stored = try base(ofDeleted: row) else { continue }
+            for id in incoming {
                 guard let key = state.schema.childKey(id, leadingTo: row, stored) else { continue }
                 parents[key, default: []].append(row)
             }
         }
         return parents
+    }
+
+    /// A deleted row as it was in the store; `nil` once its delete is noted.
+    ///
+    /// The state may have other values by now.
+    func base(ofDeleted row: RowReference) throws -> StoredRow? {
+        try ReplicaPending(state).base(row).map { StoredRow(try state.schema.table(row.table), $0) }
     }
 
     /// Whether deleted rows of a table can take others with them, or the other way round.

@@ -8,8 +8,10 @@ struct Capture {
     private var changes: CapturedChanges
     /// Whether a change counts; all do unless the user has said otherwise.
     private let counts: (Change) throws -> Bool
-    /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round, as they were.
-    var deleted: [RowReference: StoredRow] = [:]
+    /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round.
+    ///
+    /// Their cells aren't kept in memory: until they are noted, the base has them. A row may be there twice.
+    var deleted: [RowReference] = []
     /// The rows whose integer keys SQLite has given to new rows, by table and number.
     private var formerRows: [String: [Int64: RowName]] = [:]
     /// The integer keys whose rows came or went, by table.
@@ -72,7 +74,8 @@ struct Capture {
             try compare(rowsReferringToMovedNumbers(in: table, but: compared), of: table, allowsDeletions)
         }
         let deletedParents = try deletedParents()
-        for (row, stored) in deleted {
+        for row in deleted {
+            guard let stored = try base(ofDeleted: row) else { continue }
             try noteDeleted(row, stored, parents: try parents(row, stored, among: deletedParents))
         }
         return changes
@@ -192,7 +195,7 @@ struct Capture {
         try schema.check(image)
         let reference = RowReference(table.name, row.name)
         if canCascade(schema) {
-            deleted[reference] = StoredRow(schema, image)
+            deleted.append(reference)
         } else {
             try noteDeleted(reference, StoredRow(schema, image), parents: [])
         }
