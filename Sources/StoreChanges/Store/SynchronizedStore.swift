@@ -194,14 +194,17 @@ package final class SynchronizedStore {
 
     /// Waits for a lock as long as the task isn't cancelled: another process may hold the lock for minutes.
     private static func wait(for lock: OpenFile) throws {
+        // Most holders need a lock for a few milliseconds only.
+        var interval = 0.001
         while try !lock.lock() {
             try Task.checkCancellation()
-            Thread.sleep(forTimeInterval: lockInterval)
+            Thread.sleep(forTimeInterval: interval)
+            interval = min(2 * interval, longestLockInterval)
         }
     }
 
-    /// How long to wait until a lock is tried again, in seconds.
-    private static let lockInterval = 0.02
+    /// How long to wait at most until a lock is tried again, in seconds.
+    private static let longestLockInterval = 0.02
 
     /// How long a connection waits for another one, in seconds.
     static let busyTimeout = 5.0
