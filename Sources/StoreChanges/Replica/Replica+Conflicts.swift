@@ -88,9 +88,9 @@ extension Replica {
     private func restoredConflicts() throws -> Set<SetDigest> {
         let bytes = try ReplicaFact.restored.read(db) ?? []
         let length = SetDigest.byteCount
-        return Set(
-            stride(from: 0, to: bytes.count, by: length).map { SetDigest(rawValue: Array(bytes[$0..<$0 + length])) }
-        )
+        // A checkpoint of another device may have brought them, so their length is checked.
+        let starts = stride(from: 0, through: bytes.count - length, by: length)
+        return Set(starts.map { SetDigest(rawValue: Array(bytes[$0..<$0 + length])) })
     }
 
     private func noteRestored(_ entry: LoggedConflict) throws {

@@ -20,7 +20,7 @@ extension SynchronizedStore {
     /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization captures it.
     ///
     /// - Parameter number: The number of the entry.
-    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints refuse the row.
+    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row.
     package func restore(_ number: Int64) throws {
         try locked {
             try replicaDatabase.write { _ in
@@ -30,7 +30,7 @@ extension SynchronizedStore {
                         try replica.restore(number, in: db, at: now().millisecondsSince1970)
                         return .commit
                     }
-                } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                } catch let error as DatabaseError where error.isOfRow && !isMigrated(error) {
                     throw StoreChangesError(
                         .cannotRestore,
                         """

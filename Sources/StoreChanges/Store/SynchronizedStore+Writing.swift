@@ -122,7 +122,7 @@ extension SynchronizedStore {
                 written = try replica.write(to: db)
             } catch is RefusedRows where isChanged {
                 return .rollback
-            } catch let error as DatabaseError where isChanged && error.resultCode == .SQLITE_CONSTRAINT {
+            } catch let error as DatabaseError where isChanged && error.isOfRow {
                 return .rollback
             }
             return .commit

@@ -321,7 +321,7 @@ package final class SynchronizedStore {
     }
 
     /// Whether a statement failed because the app has changed the schema since the store was opened.
-    private func isMigrated(_ error: DatabaseError) -> Bool {
+    func isMigrated(_ error: DatabaseError) -> Bool {
         guard [.SQLITE_ERROR, .SQLITE_SCHEMA].contains(error.resultCode.primaryResultCode) else { return false }
         return (try? store.read { try schemas.isOutdated(for: $0) }) ?? false
     }

@@ -673,6 +673,41 @@ struct SynchronizedStoreTests {
         #expect(last.lost == ["title": .value(.text("rice milk"))] && last.kept == ["title": lost] && lost != kept)
     }
 
+    @Test("What a conflict lost can't be restored while an index can't be evaluated for it, and that is explained")
+    func restoreUnevaluatedIndex() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = try apps(fixture, with: "(1, '$.a', NULL)")
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'nowhere'") }
+        let edit = try #require(try fixture.open("laptop").recordSet())
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'elsewhere'") }
+        _ = try fixture.open("phone").synchronized(with: [edit])
+        try phone.write { db in
+            try db.execute(sql: "UPDATE note SET title = '$.b', body = '{}'")
+            try db.execute(sql: "CREATE INDEX note_value ON note (json_extract(body, title))")
+        }
+        let store = try fixture.open("phone")
+        let entry = try #require(try store.conflicts().first)
+        let error = #expect(throws: StoreChangesError.self) { try store.restore(entry.number) }
+        #expect(error?.code == .cannotRestore)
+        #expect(try titles(phone) == ["$.b"])
+        #expect(try store.conflicts().count == 1)
+    }
+
+    @Test("A damaged record of what was restored keeps no conflict from being read")
+    func damagedRecordOfRestored() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = try apps(fixture, with: "(1, 'milk', 'a')")
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        let edit = try #require(try fixture.open("laptop").recordSet())
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
+        let store = try fixture.open("phone")
+        _ = try store.synchronized(with: [edit])
+        try DatabaseQueue(path: fixture.folder.appending(path: "phone.replica").path).write {
+            try $0.execute(sql: "INSERT INTO facts (name, value) VALUES ('restored', zeroblob(33))")
+        }
+        #expect(try store.conflicts().map(\.isRestored) == [false])
+    }
+
     @Test("A restored row doesn't overwrite a newer row that has got its number")
     func restoreBesideNewRow() throws {
         let fixture = try Fixture()
