@@ -284,7 +284,7 @@ extension SynchronizationOperation {
         StoreSyncError(
             .noUploadedStore,
             """
-            This device's record of \(request.url.lastPathComponent) is lost, and \(baseline.upload), with which the store \
+            This device has no record of \(request.url.lastPathComponent), and \(baseline.upload), with which the store \
             would be compared to find your edits, is incomplete on the remote: it is still arriving, or was lost. Nothing was \
             changed. Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
             store and of the document.

@@ -34,20 +34,10 @@ extension SynchronizationOperation {
         let removals = news.log.removals
         let missingOfOthers = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }
         // The former replica doesn't have these own sets any more.
-        let own = ClientID(rawValue: memory.client)
-        let missingOwn = available[own] ?? 0 < memory.removed ? [own] : []
-        let missing = (missingOfOthers.keys + missingOwn).map(\.rawValue).sorted()
-        guard missing.isEmpty else {
-            throw StoreSyncError(
-                .remoteUnavailable,
-                """
-                The replica can't be rebuilt yet, because the remote doesn't show all edits of \
-                \(missing.joined(separator: ", ")) that this device has seen: they are still arriving, or were lost. \
-                Synchronize again later; if the error stays, synchronize on that client, or run storesync vacuum on a device \
-                that has these edits. \
-                \(news.warnings.joined(separator: " "))
-                """
-            )
+        let lacksOwnSets = available[ClientID(rawValue: memory.client)] ?? 0 < memory.removed
+        let missing = missingOfOthers.keys.map(\.rawValue).sorted()
+        guard missing.isEmpty && !lacksOwnSets else {
+            throw notYetRebuilt(without: missing, lacksOwnSets, news.warnings)
         }
         try await remember(memory, context)
         var sources = SynchronizedStore.Sources(beginning: beginning, sets: news.sets, news: news.log)
@@ -71,6 +61,32 @@ extension SynchronizationOperation {
         } catch let error as StoreChangesError {
             throw StoreSyncError(error)
         }
+    }
+
+    /// The error of a replica that can't be rebuilt, because the remote lacks edits of other clients or of this device.
+    private func notYetRebuilt(without clients: [String], _ lacksOwnSets: Bool, _ warnings: [String]) -> StoreSyncError
+    {
+        var reasons: [String] = []
+        if !clients.isEmpty {
+            reasons.append(
+                """
+                The replica can't be rebuilt yet, because the remote doesn't show all edits of \
+                \(clients.joined(separator: ", ")) that this device has seen: they are still arriving, or were lost. \
+                Synchronize again later; if the error stays, synchronize on that client, or run storesync vacuum on a device \
+                that has these edits.
+                """
+            )
+        }
+        if lacksOwnSets {
+            reasons.append(
+                """
+                The replica can't be rebuilt yet, because no store on the remote shows all edits that this device has \
+                published: such a store is still arriving, or was lost. Synchronize again later; if the error stays, run \
+                storesync vacuum on a device that has these edits.
+                """
+            )
+        }
+        return StoreSyncError(.remoteUnavailable, (reasons + warnings).joined(separator: " "))
     }
 
     private var unreadableReplica: String {

@@ -94,7 +94,9 @@ struct OwnSetsTests {
         for path in lost { try fixture.put(nil, at: path) }
         var request = SynchronizationRequest(url: a.store)
         request.rebuildsReplica = true
-        #expect(await code { try await a.synchronize(request).value } == .remoteUnavailable)
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize(request).value }
+        #expect(error?.code == .remoteUnavailable && error?.message.contains("that this device has published") == true)
+        #expect(error?.message.contains("synchronize on that client") == false)
         #expect(try titles(a) == former)
         for path in lost { try fixture.put(files[path], at: path) }
         _ = try await a.synchronize(request).value
