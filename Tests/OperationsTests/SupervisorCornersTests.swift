@@ -148,6 +148,28 @@ struct SupervisorCornersTests {
         }
     }
 
+    @Test("a shutdown lists a coalesced operation that ignores cancellation, and the handle that has joined it")
+    func abandonedCoalesced() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let (started, gate) = (Gate(), Gate())
+            let id = Locked<OperationID?>(nil)
+            let handle = supervisor.add(
+                Probe { context in
+                    id.withLock { $0 = context.id }
+                    started.open()
+                    await Self.ignoringCancellation(simulation) { try? await gate.wait() }
+                },
+                options: OperationOptions(coalescingKey: "sync")
+            )
+            try await started.wait()
+            let abandoned = await supervisor.shutdown(grace: .seconds(1))
+            #expect(abandoned.map(\.id) == [id.withLock { $0 }, handle.id])
+            #expect((handle.error as? OperationError)?.code == .abandoned)
+            gate.open()
+        }
+    }
+
     @Test("D5: when an operation ends as it is added, its room goes to the next caller that waits")
     func roomOfWhatNeverRan() async throws {
         try await Simulation.run(seed: 1) { simulation in
@@ -335,8 +357,9 @@ struct SupervisorCornersTests {
     func refusedFactory() {
         let traces = Traces()
         var configuration = OperationSupervisor.Configuration()
-        configuration.capacity = 0
+        (configuration.capacity, configuration.isSuspended) = (1, true)
         let supervisor = OperationSupervisor(configuration)
+        supervisor.add(Probe { _ in })
         let add = {
             let mark = Token()
             traces.follow(mark)

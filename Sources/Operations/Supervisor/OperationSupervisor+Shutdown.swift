@@ -46,11 +46,15 @@ extension SchedulerCore {
             }
         }
         timer?.cancel()
+        let records = records
+        // A handle that joined an operation ends with it, and then no longer knows it.
+        let targets = withBoard { _ in records.map { $0.extras?.target?.id } }
+        var ids: Set<OperationID> = []
         var abandoned: [OperationRecord] = []
-        for record in records {
-            let (target, isAbandoned) = withBoard { (record.extras?.target, $0.abandon(record)) }
-            // A handle that joined an operation has ended with it.
-            if isAbandoned || abandoned.contains(where: { $0 === target }) { abandoned.append(record) }
+        for (record, target) in zip(records, targets)
+        where withBoard({ $0.abandon(record) }) || target.map(ids.contains) == true {
+            ids.insert(record.id)
+            abandoned.append(record)
         }
         return abandoned.map { OperationDependency(record: $0, policy: .mustSucceed) }
     }
