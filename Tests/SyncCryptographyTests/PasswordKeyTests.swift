@@ -72,11 +72,12 @@ struct PasswordKeyTests {
         try PasswordParameters.interactive.validate(machineMemory: 256 << 20)
     }
 
-    @Test("half of what a container may use is the maximum, and the error says what to do")
+    @Test("all but 64 MiB of what a container may use is the maximum, and the error says what to do")
     func groupMemory() throws {
         let parameters = PasswordParameters.moderate
-        try parameters.validate(groupMemory: 512 << 20)
-        let error = failure { try parameters.validate(groupMemory: (512 << 20) - 1) }
+        try parameters.validate(groupMemory: 320 << 20)
+        #expect(failure { try parameters.validate(groupMemory: 1) }?.code == .insufficientMemory)
+        let error = failure { try parameters.validate(groupMemory: (320 << 20) - 1) }
         #expect(error?.code == .insufficientMemory)
         #expect(error?.message.contains("Raise its limit") == true)
     }

@@ -21,7 +21,7 @@ extension Password {
         parameters: PasswordParameters,
         executor: (any TaskExecutor)? = nil
     ) async throws -> SecretBytes {
-        try parameters.validate()
+        try parameters.validateCost()
         let cost = cost ?? parameters
         let ticket = Ticket<SecretBytes>()
         // Not a child task: this task would have to wait for it even when cancelled.
@@ -29,7 +29,9 @@ extension Password {
             guard !ticket.isAbandoned else { return }
             ticket.finish(
                 Result {
-                    try Argon2id.hash(bytes, salt: salt, passes: cost.passes, memory: cost.memory)
+                    // Reads files.
+                    try parameters.validate()
+                    return try Argon2id.hash(bytes, salt: salt, passes: cost.passes, memory: cost.memory)
                 }
             )
         }

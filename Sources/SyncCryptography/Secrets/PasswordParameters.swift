@@ -34,12 +34,13 @@ public struct PasswordParameters: Hashable, Sendable {
 
     /// Refuses parameters that an attacker who can write to the storage may have lowered, to guess, or raised, to do harm.
     ///
-    /// Call it before allocating memory. A hash may take a quarter of this machine's memory, half of what a container or a
-    /// service may use on Linux, and no more than what iOS lets the process allocate: a process that takes more is ended.
+    /// Call it before allocating memory. A hash may take a quarter of this machine's memory, all but 64 MiB of what a container
+    /// or a service may use on Linux, and no more than what iOS lets the process allocate: a process that takes more is ended.
     ///
     /// - Throws: ``CryptographyError/Code/weakParameters`` below ``interactive``;
     ///   ``CryptographyError/Code/costlyParameters`` above 20 passes or 1 GiB;
-    ///   ``CryptographyError/Code/insufficientMemory`` above a quarter of the machine's memory, or half of the container's;
+    ///   ``CryptographyError/Code/insufficientMemory`` above a quarter of the machine's memory, or above the
+    ///   container's limit less 64 MiB;
     ///   ``CryptographyError/Code/outOfMemory`` above what the process may allocate.
     public func validate() throws(CryptographyError) {
         try validate(machineMemory: ProcessInfo.processInfo.physicalMemory)
@@ -50,19 +51,22 @@ public struct PasswordParameters: Hashable, Sendable {
         #endif
     }
 
-    /// Refuses a hash that takes more than half of the bytes that this process's control group may use.
+    /// Refuses a hash that leaves the rest of this process's control group too few of the bytes that the group may use.
     ///
     /// The system ends a process that exceeds the limit, without an error that it could report.
     func validate(groupMemory limit: UInt64) throws(CryptographyError) {
-        guard UInt64(memory) > limit / 2 else { return }
+        guard UInt64(memory) > limit - min(limit, Self.groupReserve) else { return }
         throw CryptographyError(
             .insufficientMemory,
             """
-            Checking the password takes \(memory >> 20) MiB of memory, more than half of the \(limit >> 20) MiB that this \
-            container or service may use. Raise its limit, or set a new application up with less (--password-memory 64).
+            Checking the password takes \(memory >> 20) MiB of memory, too much for a container or service that may use \
+            \(limit >> 20) MiB. Raise its limit, or set a new application up with less (--password-memory 64).
             """
         )
     }
+
+    /// What the rest of a container may need during a hash, in bytes.
+    private static let groupReserve: UInt64 = 64 << 20
 
     /// Refuses a hash for which a process that may allocate this many bytes has no memory; 0 is no limit.
     func validate(processMemory: UInt64) throws(CryptographyError) {
@@ -80,8 +84,8 @@ public struct PasswordParameters: Hashable, Sendable {
     /// What the rest of the process may need during a hash, in bytes.
     private static let memoryOfOthers: UInt64 = 16 << 20
 
-    /// Refuses the same parameters as ``validate()``, on a machine with this many bytes of memory.
-    func validate(machineMemory: UInt64) throws(CryptographyError) {
+    /// Refuses parameters that are refused on every machine.
+    func validateCost() throws(CryptographyError) {
         guard passes >= Self.interactive.passes, memoryKibibytes >= Self.interactive.memoryKibibytes else {
             throw CryptographyError(
                 .weakParameters,
@@ -100,6 +104,11 @@ public struct PasswordParameters: Hashable, Sendable {
                 """
             )
         }
+    }
+
+    /// Refuses the same parameters as ``validate()``, on a machine with this many bytes of memory.
+    func validate(machineMemory: UInt64) throws(CryptographyError) {
+        try validateCost()
         guard UInt64(memoryKibibytes) <= machineMemory / 4 / 1024 else {
             throw CryptographyError(
                 .insufficientMemory,
