@@ -34,6 +34,15 @@ struct LockTests {
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: url.path)
     }
 
+    @Test("Parameters that can't be used for a passphrase are refused with the reason")
+    func costlyParameters() async throws {
+        let keychain = try await locked()
+        let parameters = PasswordParameters(passes: 21, memoryKibibytes: 64 << 10)
+        await expect(.unavailable, "20 passes") {
+            try await keychain.unlock(with: .passphrase(try Password("p"), parameters: parameters))
+        }
+    }
+
     // MARK: The device secret
 
     @Test("D20: a device secret opens the keychain without a user at the device; only the owner can read both files")

@@ -32,7 +32,11 @@ struct WrappedKey: Sendable, Equatable {
                     executor: executor
                 ).bytes
             } catch let error as CryptographyError {
-                throw KeychainError(.unavailable, "The passphrase can't be hashed with these parameters.", cause: error)
+                throw KeychainError(
+                    .unavailable,
+                    "The passphrase can't be hashed with these parameters. \(error.message)",
+                    cause: error
+                )
             }
         }
         return (WrappedKey(epoch: key.epoch, kind: lock.kind, bytes: bytes), key)
