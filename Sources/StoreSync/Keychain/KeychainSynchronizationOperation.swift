@@ -25,7 +25,8 @@ public struct KeychainSynchronization: Sendable, Hashable {
 /// is intact again.
 ///
 /// The file of a client that was removed from the application is removed from the remote, when this client's file contains
-/// its edits. So is a file that was sealed for a former application of the same name, because no key opens it.
+/// its edits. So is a file that was sealed for a former application of the same name, because no key opens it, once it hasn't
+/// changed for 30 days.
 ///
 /// The operation may end anywhere and be run again. If no client has ever had a synchronizable item, it sends nothing.
 ///
@@ -84,7 +85,8 @@ public actor KeychainSynchronizationOperation: Operation {
         context.reportProgress(0.4)
         var memory = try await context.blocking { [state, key = self.key] in try state.keychainMemory(for: key) }
         let registered = try await Set(clients)
-        let (current, warnings) = try sort(files, memory, registered)
+        let leftOver = leftOver(files.filter { !registered.contains($0.client) }, items)
+        let (current, warnings) = try sort(files, memory, leftOver, registered)
         for (client, file) in current { memory.note(file, of: client) }
         let next = try await merge(current, registered, memory, key, context)
         context.reportProgress(0.6)
@@ -97,8 +99,9 @@ public actor KeychainSynchronizationOperation: Operation {
                 .notePublished(next)
         }
         let ownerless = files.filter { !registered.contains($0.client) && $0.client != application.client }
-        let late = await removeFiles(among: ownerless, merged: current, key)
-        return result(hasPublished: next != nil, warnings: warnings + late)
+        let late = await removeOrphans(ownerless.filter { leftOver.contains($0.client) }, key)
+        let removed = await removeFiles(ofRemovedAmong: ownerless.filter { !leftOver.contains($0.client) }, current)
+        return result(hasPublished: next != nil, warnings: warnings + late + removed)
     }
 
     /// Writes this client's file, unless it has changed since it was listed.
@@ -114,65 +117,81 @@ public actor KeychainSynchronizationOperation: Operation {
         }
     }
 
-    /// Removes files that are needed no more: of removed clients, if this client's file on the remote contains their edits, and of
-    /// a former application.
+    /// The clients of files that were sealed for another epoch and haven't changed for a month, among files of unregistered clients.
     ///
-    /// - Parameters:
-    ///   - files: The files of clients that aren't registered.
-    ///   - merged: The files that were merged.
-    ///   - key: The application's key.
-    /// - Returns: Warnings about files that stay.
-    private func removeFiles(
-        among files: [Reading],
-        merged: [String: KeychainFile],
-        _ key: EpochKey
-    ) async -> [String] {
-        let (orphans, others) = (files.filter(\.file.isOrphan), files.filter { !$0.file.isOrphan })
-        do {
-            return try await removeOrphans(orphans, key) + removeFiles(ofRemovedAmong: others, merged: merged)
-        } catch {
-            return ["Keychain files that are needed no more are still on the remote: \(error)."]
-        }
+    /// A file's epoch isn't authenticated: it differs too if the file's header is damaged, or if the registration of an application
+    /// that was created again arrives after the file.
+    private func leftOver(_ files: [Reading], _ items: [RemoteItem]) -> Set<RemoteIdentifier> {
+        let start = state.startOfArrivals
+        let old = Set(items.filter { $0.modified ?? .distantFuture <= start }.map(\.name))
+        return Set(
+            files.filter { reading in
+                reading.client != application.client && reading.file.isOrphan
+                    && hierarchy.keychain(reading.client).lastComponent.map(old.contains) == true
+            }.map(\.client)
+        )
     }
 
     /// Removes files that were sealed for another epoch, unless the application was created again meanwhile.
     ///
     /// A device that doesn't know yet that the application was created again may write such a file into the new one.
-    private func removeOrphans(_ files: [Reading], _ key: EpochKey) async throws -> [String] {
+    ///
+    /// - Returns: Warnings about files that stay.
+    private func removeOrphans(_ files: [Reading], _ key: EpochKey) async -> [String] {
         guard !files.isEmpty else { return [] }
-        let bytes = try await hooks.backend.applicationRegistrationHooks.fetchRegistration(hierarchy)
-        let info = try bytes.map { try RegistrationInfo($0, at: hierarchy.registration) }
-        guard info?.epoch == key.epoch.uuidString else {
-            return files.map {
-                "\(hierarchy.keychain($0.client)) on the remote was ignored: it belongs to another application."
+        do {
+            let bytes = try await hooks.backend.applicationRegistrationHooks.fetchRegistration(hierarchy)
+            let info = try bytes.map { try RegistrationInfo($0, at: hierarchy.registration) }
+            guard info?.epoch == key.epoch.uuidString else {
+                return files.map {
+                    "\(hierarchy.keychain($0.client)) on the remote was ignored: it belongs to another application."
+                }
             }
+            for file in files { try await hooks.removeKeychainFile(of: file.client, hierarchy) }
+            return []
+        } catch {
+            return [Self.notRemoved(error)]
         }
-        for file in files { try await hooks.removeKeychainFile(of: file.client, hierarchy) }
-        return []
     }
 
-    private func removeFiles(ofRemovedAmong files: [Reading], merged: [String: KeychainFile]) async throws -> [String] {
+    /// Removes the files of removed clients whose edits are in this client's file on the remote.
+    ///
+    /// - Parameters:
+    ///   - files: The files of clients that aren't registered.
+    ///   - merged: The files that were merged.
+    /// - Returns: Warnings about files that stay.
+    private func removeFiles(ofRemovedAmong files: [Reading], _ merged: [String: KeychainFile]) async -> [String] {
         guard !files.isEmpty else { return [] }
         let notes = ClientNotes(
             subject: .application(hierarchy),
             seal: application.seal,
             hooks: hooks.backend.applicationRegistrationHooks
         )
-        let removed = try await notes.removed(among: Set(files.map(\.client)))
-        var warnings = removed.warnings
-        for client in removed.clients.sorted() {
-            if merged[client.rawValue] != nil {
-                try await hooks.removeKeychainFile(of: client, hierarchy)
-            } else {
-                warnings.append(
-                    """
-                    \(client) was removed from \(application.application) and won't write its keychain file again. If no device \
-                    can read \(hierarchy.keychain(client)) when everything has arrived, delete this file on the remote.
-                    """
-                )
+        var warnings: [String] = []
+        do {
+            let removed = try await notes.removed(among: Set(files.map(\.client)))
+            warnings += removed.warnings
+            let unreadable = Set(files.filter { (try? $0.file.get()) == nil }.map(\.client))
+            for client in removed.clients.sorted() {
+                if merged[client.rawValue] != nil {
+                    try await hooks.removeKeychainFile(of: client, hierarchy)
+                } else if unreadable.contains(client) {
+                    warnings.append(
+                        """
+                        \(client) was removed from \(application.application) and won't write its keychain file again. If no \
+                        device can read \(hierarchy.keychain(client)) when everything has arrived, delete this file on the remote.
+                        """
+                    )
+                }
             }
+        } catch {
+            warnings.append(Self.notRemoved(error))
         }
         return warnings
+    }
+
+    private static func notRemoved(_ error: any Error) -> String {
+        "Keychain files that are needed no more are still on the remote: \(error)."
     }
 
     /// Merges the files into the keychain and remembers them, if the application is still that from which they were read.
@@ -272,6 +291,7 @@ public actor KeychainSynchronizationOperation: Operation {
     private func sort(
         _ readings: [Reading],
         _ memory: KeychainFileMemory,
+        _ leftOver: Set<RemoteIdentifier>,
         _ registered: Set<RemoteIdentifier>
     ) throws -> (current: [String: KeychainFile], warnings: [String]) {
         var current: [String: KeychainFile] = [:]
@@ -287,7 +307,7 @@ public actor KeychainSynchronizationOperation: Operation {
                 )
             case .success(let file): current[client.rawValue] = file
             // Removed in the end.
-            case .failure where file.isOrphan && !registered.contains(client) && client != application.client: break
+            case .failure where leftOver.contains(client): break
             case .failure(let error):
                 // The file is authentic, and a newer version of this program wrote it on this device. Writing would
                 // lose its content.

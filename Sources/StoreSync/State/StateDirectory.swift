@@ -33,6 +33,10 @@ public final class StateDirectory: Sendable {
     let knownClients = Locked<[ApplicationKey: String]>([:])
     /// The uploads that operations of this process may have published.
     let begunUploads = BegunUploads()
+    /// How long a file on the remote may take to arrive, in seconds.
+    private static let longestArrival: TimeInterval = 30 * 24 * 3600
+    /// Files on the remote that haven't changed since this time have arrived, or never will.
+    var startOfArrivals: Date { now() - Self.longestArrival }
     /// The observers to call when an operation detects that this device isn't registered any more.
     let deregistrations = DeregistrationObservers()
 

@@ -126,9 +126,6 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// How long the files of an upload may take to arrive, in seconds.
-    private static let longestArrival: TimeInterval = 30 * 24 * 3600
-
     /// Returns the clients all of whose uploads are known: an upload that couldn't be read may build on any other.
     ///
     /// A manifest that is cut off or damaged for a month won't become readable any more.
@@ -138,7 +135,7 @@ extension WholeStoreUploadOperation {
         _ published: PublishedStores
     ) async throws -> Set<RemoteIdentifier> {
         let known = includes.union(published.manifests.map(\.name))
-        let start = state.now() - Self.longestArrival
+        let start = state.startOfArrivals
         let damaged = published.unreadable.filter { name, error in
             [.corrupt, .tampered].contains(error.code) && published.modified[name] ?? .distantFuture <= start
         }

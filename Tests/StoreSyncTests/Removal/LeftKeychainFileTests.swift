@@ -35,12 +35,19 @@ struct LeftKeychainFileTests {
         try Data(key.seal([1, 2, 3], as: context)).write(to: url(client))
     }
 
-    @Test("A file that was sealed for a former application of the same name is removed without a warning")
+    /// Device `a` after some days.
+    private func later(_ days: Double = 31) throws -> Device {
+        try fixture.device("a", clockError: days * 24 * 60 * 60)
+    }
+
+    @Test("A file that was sealed for a former application of the same name is removed after 30 days without a warning")
     func formerApplication() async throws {
         let former = try RemoteIdentifier("former")
         try writeOrphan(of: former)
-        #expect(try await a.synchronizeKeychain().value.warnings.isEmpty)
-        #expect(!FileManager.default.fileExists(atPath: url(former).path))
+        for (days, isKept) in [(0.0, true), (29, true), (31, false)] {
+            #expect(try await later(days).synchronizeKeychain().value.warnings.isEmpty != isKept, "after \(days) days")
+            #expect(FileManager.default.fileExists(atPath: url(former).path) == isKept, "after \(days) days")
+        }
         #expect(try await a.items() == ["account": "secret"])
     }
 
@@ -49,7 +56,8 @@ struct LeftKeychainFileTests {
         let registered = try await a.register().value
         let b = try await fixture.device("b").register().value.client
         try writeOrphan(of: b)
-        #expect(try await a.synchronizeKeychain().value.warnings.count == 1)
+        let later = try later()
+        #expect(try await later.synchronizeKeychain().value.warnings.count == 1)
         #expect(FileManager.default.fileExists(atPath: url(b).path))
 
         let new = try RemoteIdentifier("new")
@@ -60,14 +68,17 @@ struct LeftKeychainFileTests {
         let replaced = text.replacing(epoch, with: UUID().uuidString)
         #expect(replaced != text)
         try Data(replaced.utf8).write(to: registration)
-        let operation = KeychainSynchronizationOperation(registered, backend: a.backend, state: a.state)
-        let warnings = try await a.supervisor.add(operation).value.warnings
+        let operation = KeychainSynchronizationOperation(registered, backend: later.backend, state: later.state)
+        let warnings = try await later.supervisor.add(operation).value.warnings
         #expect(warnings.contains { $0.contains("\(fixture.hierarchy.keychain(new)) on the remote was ignored") })
         #expect(FileManager.default.fileExists(atPath: url(new).path))
     }
 
-    @Test("A removed client's file that can't be read stays, and a warning says how it's got rid of")
-    func removedClient() async throws {
+    @Test(
+        "A removed client's file that can't be read stays, and a warning says how it's got rid of",
+        arguments: ["cut off", "of a damaged epoch"]
+    )
+    func removedClient(damage: String) async throws {
         let b = try fixture.device("b")
         try await b.keychain().add(
             SecretBytes("other"),
@@ -76,7 +87,14 @@ struct LeftKeychainFileTests {
         #expect(try await b.synchronizeKeychain().value.hasPublished)
         let client = try await b.register().value.client
         let content = try Data(contentsOf: url(client))
-        try content.prefix(content.count - 1).write(to: url(client))
+        var damaged = content
+        if damage == "cut off" {
+            damaged.removeLast()
+        } else {
+            damaged[24] ^= 1
+            #expect(EpochKey.epoch(ofSealed: Array(damaged)) != EpochKey.epoch(ofSealed: Array(content)))
+        }
+        try damaged.write(to: url(client))
         _ = try await a.remove(client).value
         let warnings = try await a.synchronizeKeychain().value.warnings
         #expect(warnings.contains { $0.contains("delete this file on the remote") }, "\(warnings)")
@@ -86,5 +104,25 @@ struct LeftKeychainFileTests {
         #expect(try await a.synchronizeKeychain().value.warnings.isEmpty)
         #expect(try await a.items() == ["account": "secret", "b": "other"])
         #expect(!FileManager.default.fileExists(atPath: url(client).path))
+    }
+
+    @Test("A removed client's file that is older than the one that was read isn't called unreadable")
+    func olderFile() async throws {
+        let b = try fixture.device("b")
+        let client = try await b.register().value.client
+        func synchronize(_ account: String) async throws -> Data {
+            let item = KeychainItem(service: "s", account: account, isSynchronizable: true)
+            try await b.keychain().add(SecretBytes("other"), as: item)
+            #expect(try await b.synchronizeKeychain().value.hasPublished)
+            return try Data(contentsOf: url(client))
+        }
+        let older = try await synchronize("one")
+        _ = try await synchronize("two")
+        _ = try await a.synchronizeKeychain().value
+        try older.write(to: url(client))
+        _ = try await a.remove(client).value
+        let warnings = try await a.synchronizeKeychain().value.warnings
+        #expect(warnings.contains { $0.contains("is older than the version") }, "\(warnings)")
+        #expect(!warnings.contains { $0.contains("delete this file on the remote") }, "\(warnings)")
     }
 }
