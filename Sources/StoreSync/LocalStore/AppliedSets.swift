@@ -149,8 +149,8 @@ struct AppliedSetsDirectory: Sendable {
         return aside.lastPathComponent
     }
 
-    /// Whether files of this directory are set aside.
-    var isSetAside: Bool { !asides.isEmpty }
+    /// Whether files of this directory are set aside, if these are the names in the directory above it.
+    func isSetAside(among names: [String]) -> Bool { names.contains(where: isAside) }
 
     /// Moves the files back that are set aside.
     func restore() throws {
@@ -166,10 +166,12 @@ struct AppliedSetsDirectory: Sendable {
     private var asides: [AppliedSetsDirectory] {
         let parent = url.deletingLastPathComponent()
         let names = (try? FileManager.default.contentsOfDirectory(atPath: parent.path)) ?? []
-        return names.filter { $0.hasPrefix(url.lastPathComponent + ".") }.map {
+        return names.filter(isAside).map {
             AppliedSetsDirectory(url: parent.appending(path: $0, directoryHint: .isDirectory))
         }
     }
+
+    private func isAside(_ name: String) -> Bool { name.hasPrefix(url.lastPathComponent + ".") }
 
     /// Puts the staged files into use, once their store is in place.
     func commit() throws {

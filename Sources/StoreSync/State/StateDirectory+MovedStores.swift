@@ -104,15 +104,18 @@ extension StateDirectory {
 
     /// Completes recorded moves of a document's stores, and takes back moves that this device died before recording.
     func settleMoves(of key: DocumentKey) throws {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: appliedURL.path)) ?? []
         let isSettled = try read { db in
             try StateSchema.fetch([String: String].self, db, Self.movedSets, key)?.isEmpty ?? true
-                && StateSchema.fetchStores(db, key).allSatisfy { !appliedSets(for: $0.path, in: key).isSetAside }
+                && StateSchema.fetchStores(db, key).allSatisfy {
+                    !appliedSets(for: $0.path, in: key).isSetAside(among: names)
+                }
         }
         guard !isSettled else { return }
         try write("moved applied sets") { try settleMoves(of: key, $0) }
     }
 
-    private func settleMoves(of key: DocumentKey, _ db: Database) throws {
+    func settleMoves(of key: DocumentKey, _ db: Database) throws {
         let moves = try StateSchema.fetch([String: String].self, db, Self.movedSets, key) ?? [:]
         for (path, name) in moves { try appliedSets(for: path, in: key).take(name) }
         for store in try StateSchema.fetchStores(db, key) { try appliedSets(for: store.path, in: key).restore() }

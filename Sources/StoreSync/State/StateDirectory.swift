@@ -184,12 +184,11 @@ public final class StateDirectory: Sendable {
 
     /// The directory that holds the applied sets of a local store.
     func appliedSets(for path: String, in document: DocumentKey) -> AppliedSetsDirectory {
-        AppliedSetsDirectory(
-            url.appending(path: "applied", directoryHint: .isDirectory),
-            path: path,
-            document: document
-        )
+        AppliedSetsDirectory(appliedURL, path: path, document: document)
     }
+
+    /// The directory that holds those of all stores.
+    var appliedURL: URL { url.appending(path: "applied", directoryHint: .isDirectory) }
 }
 
 // MARK: - Applications
@@ -264,7 +263,7 @@ extension StateDirectory {
                     // Another process may have seen a later password in the meantime.
                     pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
                 } else {
-                    try Self.forgetDocuments(of: key, db)
+                    try forgetDocuments(of: key, db)
                 }
             }
             try StateSchema.save(pin, db, "pin", key)
@@ -274,8 +273,11 @@ extension StateDirectory {
     /// Discards what is known of the former application's documents, and marks their stores for replacement.
     ///
     /// The user has set up this device with another application of the same name.
-    private static func forgetDocuments(of key: ApplicationKey, _ db: Database) throws {
-        for var store in try StateSchema.fetchStores(db, key) {
+    private func forgetDocuments(of key: ApplicationKey, _ db: Database) throws {
+        let stores = try StateSchema.fetchStores(db, key)
+        // The facts that are deleted name the applied sets of stores that were moved.
+        for document in Set(stores.map(\.document)) { try settleMoves(of: document, db) }
+        for var store in stores {
             store.mustReplace = true
             try StateSchema.save(store, db)
         }

@@ -224,6 +224,18 @@ struct MovedStoreTests {
         #expect(try scene.applied(in: other) == ["first"])
     }
 
+    @Test("a moved store keeps its applied sets if the application is another one before the move is completed")
+    func appliedSetsInOtherEpoch() async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        try scene.noteApplied("first", in: scene.b.store)
+        try Self.move(scene.b.store, to: other)
+        #expect(await code { try await scene.dying("after moved store").push(other).value } == .remoteUnavailable)
+        let pin = ApplicationPin(encryption: nil, epoch: "another", passwordVersion: nil)
+        try scene.b.state.setPin(pin, for: Self.key(scene).application)
+        #expect(try scene.applied(in: other) == ["first"])
+    }
+
     @Test(
         "two exchanged stores keep their applied sets if the device dies while it records the exchange",
         arguments: [nil, "before moved store", "after moved store"]
