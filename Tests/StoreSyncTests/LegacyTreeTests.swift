@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import Testing
@@ -119,6 +120,26 @@ struct LegacyTreeTests {
         // The client is known from now on.
         #expect(try await device.register(mayCreate: false).value.client == registration.client)
         #expect(try tree.contents() == after)
+    }
+
+    @Test("A pull of its store that finds the local store in use leaves no copy, because no later pull could resume it")
+    func busy() async throws {
+        let tree = try Tree()
+        let device = try tree.fixture.device("new")
+        _ = try await device.pull().value
+        try Store.write(["newest"], to: tree.url("\(tree.document)/WholeStore/\(Self.client)/WholeStore.ticdsync"))
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let app = try DatabaseQueue(path: device.store.path, configuration: configuration)
+        try app.inDatabase { db in
+            try db.beginTransaction(.deferred)
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM note")
+        }
+        #expect(await code { try await device.pull().value } == .busy)
+        try app.inDatabase { try $0.rollback() }
+        try app.close()
+        let names = try FileManager.default.contentsOfDirectory(atPath: device.store.deletingLastPathComponent().path)
+        #expect(names.filter { $0.contains(".storesync") } == [])
     }
 
     @Test("F24, H15–H18: its store is downloaded without a set of applied commands, and can be edited and pushed")

@@ -172,7 +172,8 @@ public actor WholeStoreDownloadOperation: Operation {
                 }
             }
         } catch {
-            if !Self.keepsDownload(after: error) { await discard(plan, context) }
+            // Without a manifest no later pull recognizes what was downloaded.
+            if plan.source.manifest == nil || !Self.keepsDownload(after: error) { await discard(plan, context) }
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan, context)
