@@ -149,6 +149,30 @@ struct InterruptedPushTests {
         try await Self.expectComplete(fixture)
     }
 
+    @Test("is remembered until it ends, and no longer than until another push of the document publishes")
+    func begunUploads() throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let ids = (0..<2).map { _ in supervisor.add { _ in }.id }
+        let key = DocumentKey(
+            application: ApplicationKey(remote: "remote", application: "application"),
+            document: "notes"
+        )
+        let client = try RemoteIdentifier("client")
+        let names = (1...3).map { UploadName(client: client, generation: $0, upload: UUID().uuidString) }
+        let begun = BegunUploads()
+        begun.note(names[0], of: key, by: ids[0], ["one"])
+        begun.note(names[1], of: key, by: ids[0], ["two"])
+        #expect(begun.warnings(about: names[0], of: key, by: ids[0]) == ["one"])
+        #expect(begun.warnings(about: names[1], of: key, by: ids[0]) == ["two"])
+        begun.note(names[2], of: key, by: ids[1], [])
+        for name in names { #expect(begun.warnings(about: name, of: key, by: ids[0]) == nil) }
+        begun.forgetUploads(of: key, by: ids[0])
+        #expect(begun.warnings(about: names[2], of: key, by: ids[1]) == [])
+        begun.forgetUploads(of: key, by: ids[1])
+        #expect(begun.warnings(about: names[2], of: key, by: ids[1]) == nil)
+        supervisor.cancelAll()
+    }
+
     @Test("is completed by the next push if it was cancelled while it was published")
     func cancelled() async throws {
         let fixture = try Fixture()

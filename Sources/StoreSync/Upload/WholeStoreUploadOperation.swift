@@ -128,12 +128,12 @@ public actor WholeStoreUploadOperation: Operation {
         _ target: UploadTarget,
         _ context: OperationContext
     ) async -> WholeStoreUpload {
-        let begun = state.begunUploads.warnings(about: equal.name, by: context.id)
+        let begun = state.begunUploads.warnings(about: equal.name, of: key, by: context.id)
         var result = result(equal.name, in: equal.holder, byteCount: byteCount, target)
         result.isUnchanged = begun == nil
         result.warnings += await (begun ?? []) + completePush(of: equal, target, context)
         result.warnings += await document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
-        state.begunUploads.forgetUploads(by: context.id)
+        state.begunUploads.forgetUploads(of: key, by: context.id)
         return result
     }
 
@@ -167,7 +167,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let removable = uploadsOfRemovedClients(including: plan.record.contained, target.published)
         // Concurrently with other requests, since after the publication it would take round trips of its own. If this push isn't
-        // published after all, lists show when it was tried.
+        // published after all, the list of clients shows the time of the attempt.
         let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
         async let early =
             isSmall ? document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks) : []
@@ -182,7 +182,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let replacing = givenUp(plan, target)
-        state.begunUploads.note(manifest.name, by: context.id, replacing)
+        state.begunUploads.note(manifest.name, of: key, by: context.id, replacing)
         let (outdated, notes) = await removable
         // A cancellation while it's published leaves to the next push to find out whether it was.
         try await publish(manifest)
@@ -199,7 +199,7 @@ public actor WholeStoreUploadOperation: Operation {
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
         result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
-        state.begunUploads.forgetUploads(by: context.id)
+        state.begunUploads.forgetUploads(of: key, by: context.id)
         return result
     }
 
