@@ -54,13 +54,20 @@ enum ProgressLine {
 }
 
 extension Character {
-    /// How many columns a terminal may need for it: two for Chinese, Japanese and Korean, for symbols and for emoji.
+    /// How many columns a terminal may need for it, also if it draws the parts one after the other.
+    fileprivate var maximumColumns: Int { unicodeScalars.reduce(0) { $0 + $1.maximumColumns } }
+}
+
+extension Unicode.Scalar {
+    /// Two for Chinese, Japanese and Korean, for symbols and for emoji; none for marks on another scalar.
     fileprivate var maximumColumns: Int {
-        let isWide = unicodeScalars.contains { scalar in
-            let isPunctuationOrBlock =
-                (0x2000...0x206F).contains(scalar.value) || (0x2500...0x259F).contains(scalar.value)
-            return scalar.value >= 0x1100 && !isPunctuationOrBlock
+        switch properties.generalCategory {
+        case .nonspacingMark, .enclosingMark, .format: return 0
+        default: break
         }
-        return isWide ? 2 : 1
+        // Vowels and final consonants of Korean syllables, which the names of files on Apple systems have apart.
+        guard !(0x1160...0x11FF).contains(value) else { return 0 }
+        let isPunctuationOrBlock = (0x2000...0x206F).contains(value) || (0x2500...0x259F).contains(value)
+        return value >= 0x1100 && !isPunctuationOrBlock ? 2 : 1
     }
 }

@@ -12,6 +12,10 @@ struct ProgressLineTests {
             ("\u{65E5}\u{672C}\u{8A9E}", 6, "\u{65E5}\u{672C}"),
             ("\u{65E5}\u{672C}\u{8A9E}", 7, "\u{65E5}\u{672C}\u{8A9E}"),
             ("a\u{1F511}b", 4, "a\u{1F511}"), ("██░░", 4, "██░"), ("Zu\u{308}rich", 4, "Zu\u{308}r"),
+            ("\u{915}\u{93F}\u{915}\u{93F}", 4, "\u{915}\u{93F}"),
+            ("\u{E01}\u{E33}\u{E01}\u{E33}", 5, "\u{E01}\u{E33}\u{E01}\u{E33}"),
+            ("\u{E17}\u{E35}\u{E48}", 2, "\u{E17}\u{E35}\u{E48}"),
+            ("\u{1112}\u{1161}\u{11AB}x", 4, "\u{1112}\u{1161}\u{11AB}x"),
         ]
     )
     func width(line: String, columns: Int, expected: String) {
