@@ -58,6 +58,8 @@ public struct KeychainError: Error, Sendable, CustomStringConvertible {
     public let message: String
     /// The underlying error, if any.
     public let cause: (any Error)?
+    /// Whether a keychain doesn't open because its device secret is damaged.
+    package var isSecretDamaged = false
 
     /// Creates an error.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {

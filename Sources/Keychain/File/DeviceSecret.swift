@@ -256,10 +256,12 @@ package struct DeviceSecret {
     }
 
     private var corrupt: KeychainError {
-        KeychainError(
+        var error = KeychainError(
             .corrupt,
             "The device secret \(path) is damaged, or another version of this program wrote it. Put it back from a backup."
         )
+        error.isSecretDamaged = true
+        return error
     }
 
     private func unsafe(_ reason: String) -> KeychainError {

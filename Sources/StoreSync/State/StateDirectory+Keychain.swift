@@ -126,7 +126,7 @@ extension ApplicationKey {
 extension StoreSyncError {
     /// Translates an error of this device's keychain.
     init(_ error: KeychainError) {
-        let isLost = [.deviceSecretMissing, .wrongLock].contains(error.code)
+        let isLost = error.isSecretDamaged || [.deviceSecretMissing, .wrongLock].contains(error.code)
         self.init(
             Self.code(for: error.code),
             "This device's keychain: \(error.message)\(isLost ? Self.withoutSecret : "")",
@@ -136,8 +136,9 @@ extension StoreSyncError {
 
     /// What to do if no backup has the secret of a state directory.
     private static let withoutSecret = """
-         In a state directory keychain-secret, keychain.sqlite and the directory keychains belong together. Without a backup, \
-        move all three elsewhere: this device then asks for passwords again, and only items that synchronize come back.
+         In a state directory keychain-secret, keychain.sqlite (with keychain.sqlite-journal, if it exists) and the directory \
+        keychains belong together. Without a backup, move all of them elsewhere: this device then asks for passwords again, and \
+        only items that synchronize come back.
         """
 
     private static func code(for code: KeychainError.Code) -> Code {

@@ -29,23 +29,35 @@ struct ManagerKeychainTests {
     }
 
     @Test(
-        "Without its secret, the error names the files that belong together; without these, the password is asked again"
+        "Without its secret, the error names the files that belong together; without these, the password is asked again",
+        arguments: [StoreSyncError.Code.keychainLocked, .corrupt]
     )
-    func lostSecret() async throws {
+    func lostSecret(code: StoreSyncError.Code) async throws {
         let fixture = try Fixture(password: "correct horse")
         let original = try fixture.device("device")
         let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
         try await original.keychain().add(SecretBytes("secret"), as: item)
         #expect(try await original.synchronizeKeychain().value.hasPublished)
         let state = fixture.folder.appending(path: "device/state")
-        try FileManager.default.removeItem(at: state.appending(path: "keychain-secret"))
+        let secret = state.appending(path: "keychain-secret")
+        if code == .corrupt {
+            // Its permissions stay.
+            let file = try FileHandle(forWritingTo: secret)
+            try file.truncate(atOffset: 7)
+            try file.close()
+        } else {
+            try FileManager.default.removeItem(at: secret)
+        }
         // A new process, which hasn't opened the keychain.
         let locked = try fixture.device("device")
         let error = await #expect(throws: StoreSyncError.self) { try await locked.synchronizeKeychain().value }
-        #expect(error?.code == .keychainLocked)
-        let belongTogether = "keychain-secret, keychain.sqlite and the directory keychains belong together"
+        #expect(error?.code == code)
+        let belongTogether = """
+            keychain-secret, keychain.sqlite (with keychain.sqlite-journal, if it exists) and the directory keychains belong \
+            together
+            """
         #expect(error?.message.contains(belongTogether) == true, "\(error?.message ?? "")")
-        for name in ["keychain.sqlite", "keychains"] {
+        for name in ["keychain.sqlite", "keychains"] + (code == .corrupt ? ["keychain-secret"] : []) {
             try FileManager.default.removeItem(at: state.appending(path: name))
         }
         let device = try fixture.device("device")
