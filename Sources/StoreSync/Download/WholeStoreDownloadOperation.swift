@@ -23,6 +23,10 @@ public actor WholeStoreDownloadOperation: Operation {
     let hooks: any WholeStoreDownloadHooks
     let state: StateDirectory
     let key: DocumentKey
+    /// Keeps a copy of the store just before it's replaced, and returns the digest of the copy.
+    private var keepFormer: (@Sendable () async throws -> ContentRoot)?
+    /// How often a copy is kept of a store that an app writes to meanwhile.
+    private static let maximumCopies = 3
 
     /// Creates an operation.
     ///
@@ -135,6 +139,9 @@ public actor WholeStoreDownloadOperation: Operation {
         )
     }
 
+    /// Lets `keep` copy the store before it's replaced; it's replaced only if it equals the copy then, and else copied again.
+    func keepFormerStore(_ keep: @escaping @Sendable () async throws -> ContentRoot) { keepFormer = keep }
+
     private func progress(of plan: DownloadPlan, _ context: OperationContext) -> TransferProgress {
         TransferProgress(context, phase: "downloading", totalBytes: plan.source.totalBytes)
     }
@@ -160,23 +167,31 @@ public actor WholeStoreDownloadOperation: Operation {
                 try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
             }
             try Task.checkCancellation()
-            let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
-            try await tellingDelegate(context) {
-                try await context.blocking {
-                    try StoreReplacement.replace(
-                        plan.store,
-                        with: plan.arrival,
-                        expecting: local.expectation,
-                        mode: mode
-                    )
-                }
-            }
+            try await tellingDelegate(context) { try await putInPlace(plan, local, context) }
         } catch {
             // Without a manifest no later pull recognizes what was downloaded.
             if plan.source.manifest == nil || !Self.keepsDownload(after: error) { await discard(plan, context) }
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan, context)
+    }
+
+    /// Replaces the store with the download, which is verified.
+    private func putInPlace(_ plan: DownloadPlan, _ local: LocalState, _ context: OperationContext) async throws {
+        let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
+        var copies = 0
+        while true {
+            let kept = try await keepFormer?()
+            copies += 1
+            do {
+                return try await context.blocking {
+                    let expectation = kept.map { .unchanged(acceptable: [$0]) } ?? local.expectation
+                    try StoreReplacement.replace(plan.store, with: plan.arrival, expecting: expectation, mode: mode)
+                }
+            } catch let error as StoreSyncError
+                where error.code == .localChanges && kept != nil && copies < Self.maximumCopies
+            {}
+        }
     }
 
     /// Whether a download is kept for the next attempt: it was interrupted, by expired credentials perhaps, or a program uses the store.

@@ -315,42 +315,6 @@ extension SynchronizationOperation {
         )
     }
 
-    /// How often a store is copied that an app writes to meanwhile.
-    private static let maximumCopies = 3
-
-    /// Keeps a copy of a store that is about to be overwritten, unless it is as it was last kept or downloaded.
-    func setStoreAside(_ context: OperationContext) async throws {
-        let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
-        let (status, aside) = try await context.blocking { [request, keptStatus] () -> (StoreStatus?, String?) in
-            let store = try LocalStore(request.url)
-            if let keptStatus, store.isUnchanged(since: keptStatus) { return (keptStatus, nil) }
-            // Two may be set aside in one second.
-            var (suffix, number) = (".aside-\(time)", 1)
-            while FileManager.default.fileExists(atPath: LocalStore.url(besides: request.url, suffix).path) {
-                number += 1
-                suffix = ".aside-\(time)-\(number)"
-            }
-            let url = LocalStore.url(besides: request.url, suffix)
-            for _ in 0..<Self.maximumCopies {
-                let former = StoreStatus(ofStoreAt: store.path)
-                let status = store.trustedStatus()
-                _ = try StoreSnapshot.take(of: store, at: url)
-                if store.isUnchanged(since: former) { return (status, url.path) }
-                try FileManager.default.removeItem(at: url)
-            }
-            throw StoreSyncError(
-                .busy,
-                """
-                An app writes to \(request.url.lastPathComponent) all the time, and what it writes now would be lost. Close \
-                the app, then synchronize again.
-                """
-            )
-        }
-        keptStatus = status
-        guard let aside else { return }
-        asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside).")
-    }
-
     func download(
         _ name: UploadName,
         to url: URL,
@@ -363,18 +327,15 @@ extension SynchronizationOperation {
             overwritesLocalChanges: overwriting
         )
         request.isBaseline = true
-        let keepFormer: WholeStoreDownloadOperation.Delegate = { [self] event in
-            if case .willReplace = event { try await setStoreAside(context) }
+        let download = WholeStoreDownloadOperation(request, document: document, backend: backend, state: state)
+        if overwriting { await download.keepFormerStore { [self] in try await setStoreAside(context) } }
+        do {
+            _ = try await context.addChild(download).value
+        } catch let error as StoreSyncError where error.code == .localChanges && overwriting {
+            throw isWrittenToAllTheTime
         }
-        let download = WholeStoreDownloadOperation(
-            request,
-            document: document,
-            backend: backend,
-            state: state,
-            delegate: overwriting ? keepFormer : nil
-        )
-        _ = try await context.addChild(download).value
         guard url == self.request.url else { return }
-        keptStatus = StoreStatus(ofStoreAt: url.path)
+        let root = try await record(context)?.contentRoot.flatMap(ContentRoot.init(hex:))
+        kept = root.map { KeptContent(root: $0, status: nil) }
     }
 }

@@ -27,8 +27,8 @@ public actor SynchronizationOperation: Operation {
     var hasTriedBaselines = false
     /// Warnings about stores that were set aside, and about a replica that couldn't be read.
     var asideWarnings: [String] = []
-    /// The status of the store whose content was set aside or downloaded last: an unchanged one isn't set aside.
-    var keptStatus: StoreStatus?
+    /// What the store held that was set aside or downloaded last: the same content isn't set aside again.
+    var kept: KeptContent?
 
     /// Creates an operation.
     ///

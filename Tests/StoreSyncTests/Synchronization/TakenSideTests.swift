@@ -31,7 +31,7 @@ struct TakenSideTests {
     }
 
     /// Two devices that have synchronized edits of both.
-    private func devices(_ fixture: Fixture) async throws -> (Device, Device) {
+    func devices(_ fixture: Fixture) async throws -> (Device, Device) {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute(Self.schema)
         try a.execute(
@@ -51,17 +51,17 @@ struct TakenSideTests {
         for device in devices { _ = try await device.synchronize().value }
     }
 
-    private func take(_ side: TakenSide, _ device: Device) async throws -> Synchronization {
+    func take(_ side: TakenSide, _ device: Device) async throws -> Synchronization {
         try await device.synchronize(SynchronizationRequest(url: device.store, takes: side)).value
     }
 
-    private func asides(_ device: Device) throws -> [String] {
+    func asides(_ device: Device) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: device.store.deletingLastPathComponent().path)
             .filter { $0.contains(".aside-") }
     }
 
     /// Two devices after the first's store was put back to an older state, before edits of both.
-    private func restoredBackup(_ fixture: Fixture) async throws -> (Device, Device) {
+    func restoredBackup(_ fixture: Fixture) async throws -> (Device, Device) {
         let (a, b) = try await devices(fixture)
         try await synchronize(a)
         let backup = try Data(contentsOf: a.store)
@@ -100,57 +100,6 @@ struct TakenSideTests {
             _ = try await take(.remote, a)
             #expect(try asides(a).count == 2)
         }
-    }
-
-    /// The device, whose app writes a word before each request of a kind.
-    private func writing(
-        _ device: Device,
-        _ count: Locked<Int>,
-        _ fixture: Fixture,
-        before isMeant: @escaping @Sendable (String) -> Bool
-    ) throws -> Device {
-        try fixture.device(device.name) { step in
-            guard isMeant(step) else { return }
-            let number = count.withLock { count in
-                count += 1
-                return count
-            }
-            try device.execute("INSERT INTO word VALUES ('late \(number)')")
-        }
-    }
-
-    /// The words of a device's store and of the copies that were set aside.
-    private func keptWords(_ device: Device) throws -> Set<String> {
-        let folder = device.store.deletingLastPathComponent()
-        let stores = try [device] + asides(device).map { device.with(store: folder.appending(path: $0)) }
-        return try Set(stores.flatMap { try $0.query("SELECT text FROM word") })
-    }
-
-    @Test("What an app writes while the document is fetched that replaces its backup is kept")
-    func writtenWhileFetching() async throws {
-        let fixture = try Fixture()
-        let (a, _) = try await restoredBackup(fixture)
-        let count = Locked(0)
-        let written = try writing(a, count, fixture) { $0.hasPrefix("before list") && $0.hasSuffix("RecentSyncs") }
-        _ = try await take(.remote, written)
-        let lists = count.withLock(\.self)
-        #expect(lists >= 2)
-        #expect(try keptWords(a).isSuperset(of: (1...max(lists, 1)).map { "late \($0)" }))
-    }
-
-    @Test("What an app writes while the store is downloaded that replaces its own is kept")
-    func writtenWhileDownloading() async throws {
-        let fixture = try Fixture()
-        _ = try await devices(fixture)
-        let c = try otherStore(fixture)
-        let count = Locked(0)
-        let written = try writing(c, count, fixture) {
-            $0.hasPrefix("before read") && $0.hasSuffix(WholeStoreFile.store.rawValue)
-        }
-        _ = try await take(.remote, written)
-        let reads = count.withLock(\.self)
-        #expect(reads >= 1)
-        #expect(try keptWords(c).isSuperset(of: (1...max(reads, 1)).map { "late \($0)" }))
     }
 
     @Test("A store with a long name is set aside under a shorter one")
@@ -236,7 +185,7 @@ struct TakenSideTests {
     }
 
     /// A device with a store of its own, whose numbers mean other rows than the document's.
-    private func otherStore(_ fixture: Fixture) throws -> Device {
+    func otherStore(_ fixture: Fixture) throws -> Device {
         let c = try fixture.device("c")
         try c.execute(Self.schema)
         try c.execute(

@@ -1,0 +1,63 @@
+import ContentDigests
+import DatabaseSupport
+import FileSupport
+import Foundation
+import Operations
+
+extension SynchronizationOperation {
+    /// The content of the store that was set aside or downloaded last.
+    struct KeptContent: Sendable {
+        let root: ContentRoot
+        /// The status of a store with this content, if every later write shows in it.
+        let status: StoreStatus?
+    }
+
+    /// How often a store is copied that an app writes to meanwhile.
+    private static let maximumCopies = 3
+
+    /// Keeps a copy of a store that is about to be overwritten, unless it is as it was last kept or downloaded.
+    ///
+    /// - Returns: The digest of what is kept: if the store has another one when it's overwritten, an app has written to it.
+    @discardableResult
+    func setStoreAside(_ context: OperationContext) async throws -> ContentRoot {
+        let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
+        let pages = document.application.seal.pageHash
+        let tooBusy = isWrittenToAllTheTime
+        let (content, aside) = try await context.blocking { [request, kept] () -> (KeptContent, String?) in
+            let store = try LocalStore(request.url, pages: pages)
+            if let kept, let status = kept.status, store.isUnchanged(since: status) { return (kept, nil) }
+            // Two may be set aside in one second.
+            var (suffix, number) = (".aside-\(time)", 1)
+            while FileManager.default.fileExists(atPath: LocalStore.url(besides: request.url, suffix).path) {
+                number += 1
+                suffix = ".aside-\(time)-\(number)"
+            }
+            let url = LocalStore.url(besides: request.url, suffix)
+            for _ in 0..<Self.maximumCopies {
+                let former = StoreStatus(ofStoreAt: store.path)
+                let status = store.trustedStatus()
+                let root = try StoreSnapshot.take(of: store, at: url).contentRoot
+                let isSteady = store.isUnchanged(since: former)
+                if isSteady, root != kept?.root { return (KeptContent(root: root, status: status), url.path) }
+                try FileManager.default.removeItem(at: url)
+                if isSteady { return (KeptContent(root: root, status: status), nil) }
+            }
+            throw tooBusy
+        }
+        kept = content
+        if let aside { asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside).") }
+        try state.steps.reached("store set aside")
+        return content.root
+    }
+
+    /// The error of a store that an app writes to whenever it's about to be overwritten.
+    var isWrittenToAllTheTime: StoreSyncError {
+        StoreSyncError(
+            .busy,
+            """
+            An app writes to \(request.url.lastPathComponent) all the time, and what it writes now would be lost. Close \
+            the app, then synchronize again.
+            """
+        )
+    }
+}
