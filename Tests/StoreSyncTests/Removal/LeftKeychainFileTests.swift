@@ -106,7 +106,7 @@ struct LeftKeychainFileTests {
         #expect(!FileManager.default.fileExists(atPath: url(client).path))
     }
 
-    @Test("A removed client's file that is older than the one that was read isn't called unreadable")
+    @Test("A removed client's file that is older than a file that was read isn't called unreadable")
     func olderFile() async throws {
         let b = try fixture.device("b")
         let client = try await b.register().value.client

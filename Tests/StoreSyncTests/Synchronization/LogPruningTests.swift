@@ -25,7 +25,7 @@ struct LogPruningTests {
         return SyncBaseline(upload: name, vector: ["own": sequence])
     }
 
-    @Test("The client for which sets are kept is one that lacks sets which two baselines contain, never a current one")
+    @Test("The client for which sets are kept lacks sets that two baselines contain, and is never a current client")
     func furthestBehind() throws {
         let baselines = [try baseline(upTo: 9), try baseline(upTo: 7)]
         let seen: [String: UInt64] = ["current": 7, "late": 5, "later": 3]
