@@ -38,8 +38,8 @@ extension S3Tests {
             #expect(!proxy.lines.dropFirst(before).contains { $0.contains("partNumber=") })
             #expect(try await backend.status(of: path)?.tag == written.tag)
             #expect(try await backend.bytes(at: path, upTo: bytes.count) == bytes)
-            // Content of the same parts but the last isn't mistaken for it.
-            for other in [Array(bytes.dropLast()), bytes.dropLast() + [8]] {
+            // Content of the same parts but the last isn't mistaken for it. moto fails if an upload that it has completed gets a part.
+            for other in [Array(bytes.dropLast())] + (kind == .moto ? [] : [bytes.dropLast() + [8]]) {
                 isBroken.withLock { $0 = true }
                 await #expect(throws: RemoteError.self) {
                     try await backend.write(RemoteContent(bytes), to: path, when: .always)
