@@ -190,7 +190,10 @@ public actor WholeStoreDownloadOperation: Operation {
                 }
             } catch let error as StoreSyncError
                 where error.code == .localChanges && kept != nil && copies < Self.maximumCopies
-            {}
+            {
+                // An app has written since the copy: another copy keeps that, too.
+                continue
+            }
         }
     }
 
