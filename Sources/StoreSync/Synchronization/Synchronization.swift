@@ -46,8 +46,8 @@ public struct SynchronizationRequest: Sendable {
     /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
     ///
     /// The former replica gives the edits that aren't published. If it can't be read, the rows of the store and of the
-    /// document are matched as ``/StoreChanges/TakenSide/both`` does, which brings back rows whose deletion isn't published;
-    /// a warning says so.
+    /// document are matched, as ``takes`` does with `.both`: rows whose deletion isn't published come back, and a warning says
+    /// so.
     public var rebuildsReplica = false
     /// Whether nothing is changed or published: the result says what a synchronization would do.
     ///
