@@ -98,6 +98,9 @@ struct ReplicaNumbers {
     /// The greatest number in a name of a row that was inserted in this device's store.
     func lastCounter() throws -> Int64 { Int64(clamping: try ReplicaFact.counter.readNumber(db)) }
 
+    /// The greatest number in a name that a device counts on from: no device gets there by counting, but a storage may claim one.
+    private static let greatestCounter: UInt64 = 1 << 62
+
     /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
     func skipNames(of set: SyncChangeSet) throws {
         let numbers = set.changes.compactMap { change -> UInt64? in
@@ -105,7 +108,7 @@ struct ReplicaNumbers {
                 return nil
             }
             return UInt64(exactly: number)
-        }
+        }.filter { $0 <= Self.greatestCounter }
         let counter = try ReplicaFact.counter.readNumber(db)
         if let greatest = numbers.max(), greatest > counter { try ReplicaFact.counter.writeNumber(greatest, db) }
     }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import StoreChanges
 
-@Suite("The greatest times and numbers of schemas", .timeLimit(.minutes(60)))
+@Suite("The greatest times, numbers of schemas, and numbers in names", .timeLimit(.minutes(60)))
 struct GreatNumberTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
 
@@ -41,5 +41,18 @@ struct GreatNumberTests {
         try device.migrate("ALTER TABLE note ADD COLUMN body TEXT")
         try device.edit("INSERT INTO note VALUES (1, 'milk', 'oat')")
         #expect(try device.capture()?.header.schema.number == SchemaVersion.maximumNumber)
+    }
+
+    @Test("An own set that the storage made up, with the greatest number in a name, doesn't end capturing")
+    func lastName() throws {
+        let author = try SimulatedDevice("laptop", schemaSQL: Self.schema)
+        try author.edit("INSERT INTO note VALUES (1, 'milk')")
+        var set = try #require(try author.capture())
+        set.changes[0].row = .numbered(client: author.client, number: .max)
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.schema)
+        try device.integrate([set])
+        try device.write()
+        try device.edit("INSERT INTO note VALUES (2, 'bread')")
+        #expect(try device.capture()?.changes.map(\.row) == [.numbered(client: device.client, number: 1)])
     }
 }
