@@ -20,7 +20,7 @@ extension S3Tests {
 
         @Test("on other servers", arguments: otherKinds, BackendCheck.all)
         func onOtherServers(kind: S3ServerKind, check: BackendCheck) async throws {
-            try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 50, ci: 1100, deep: 1100))
+            try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 50, ci: 50, deep: 1100))
         }
 
         /// Runs a check with fewer rounds than in memory, because each needs many requests.

@@ -54,19 +54,31 @@ extension Replica {
 
     /// Adds what was captured, as one set or several, and integrates it.
     ///
+    /// All sets are judged and folded at once: each judgement reads all sets that aren't stable.
+    ///
     /// - Parameters:
     ///   - header: The header of the first set.
     ///   - changes: What was captured.
     /// - Returns: The sets.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func add(_ header: SyncChangeSet.Header, _ changes: CapturedChanges) throws -> [OwnSet] {
-        var (changes, sets) = (changes, [OwnSet]())
+        var (header, changes, sets) = (header, changes, [OwnSet]())
         try changes.forEachSet { changes in
-            guard !sets.isEmpty else { return sets += try add(SyncChangeSet(header, changes)) }
-            var next = try nextHeader(seen: header.seen, at: header.stamp.rawValue)
-            next.isMigration = header.isMigration
-            sets += try add(SyncChangeSet(next, changes))
+            if let last = sets.last { try follow(last.reference, &header) }
+            let reference = try insert(SyncChangeSet(header, changes), .captured)
+            sets.append(OwnSet(reference, changeCount: changes.count))
         }
+        try integrate([], from: .captured)
+        try ReplicaFact.tokenIsOld.writeNumber(1, db)
         return sets
+    }
+
+    /// Makes a header that of the set after it.
+    private func follow(_ last: SetReference, _ header: inout SyncChangeSet.Header) throws {
+        header.id = SetID(client, last.id.sequence + 1)
+        header.predecessor = last.digest
+        header.stamp = try nextStamp(at: header.stamp.rawValue)
+        // The set before has it.
+        header.schemaDescription = nil
     }
 }

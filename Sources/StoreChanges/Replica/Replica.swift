@@ -116,20 +116,23 @@ package final class Replica {
     @discardableResult
     func integrate(_ sets: [any ChangeSetSource], from origin: ReplicaLog.Origin) throws -> [SetReference] {
         try keepStoreSeen()
-        // What the store refused may have changed.
-        if !sets.isEmpty { try ReplicaRefusals(state).removeAll() }
-        var references: [SetReference] = []
-        for set in sets {
-            try advanceClock(to: set.header.stamp)
-            if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set.decoded()) }
-            references.append(try log.insert(set, origin))
-        }
+        let references = try sets.map { try insert($0, origin) }
         for (client, first) in try log.contradictedSets() {
             try withdraw(where: "client = ? AND sequence >= ?", [client, first])
         }
-        if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
         try log.integrate()
         return references
+    }
+
+    /// Adds a set to the log; the next integration folds it.
+    func insert(_ set: any ChangeSetSource, _ origin: ReplicaLog.Origin) throws -> SetReference {
+        try advanceClock(to: set.header.stamp)
+        // What the store refused may have changed.
+        try ReplicaRefusals(state).removeAll()
+        if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set.decoded()) }
+        let reference = try log.insert(set, origin)
+        if set.header.schemaDescription != nil { try log.readAgain() }
+        return reference
     }
 
     /// Takes sets back that no other device knows, so that their edits are captured again.

@@ -141,6 +141,8 @@ enum ReplicaFact: String {
     case layout
     /// The digests of the schemas by which rows were stored here before.
     case formerLayouts
+    /// After which sets the schema lost something: the digests of two replicas can be compared only if these are the same.
+    case digestOrigin
     /// The status of the store's files when it had nothing that the replica doesn't have.
     case status
     /// Whether the schema has changed since the last capture.

@@ -114,11 +114,11 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
     }
 
-    /// The digests that two undamaged replicas share after they integrated the same sets in the same schema.
+    /// The digests that two undamaged replicas share after they integrated the same sets in the same schemas.
     package struct Fingerprint: Hashable, Sendable {
         /// The digest of the state.
         package var state: [UInt8]
-        /// The digest of the schema.
+        /// The digest of the schema, and of the sets after which former schemas ended that had more.
         package var schema: [UInt8]
 
         package init(state: [UInt8], schema: [UInt8]) {

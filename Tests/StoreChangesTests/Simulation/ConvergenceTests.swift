@@ -149,7 +149,7 @@ struct ConvergenceTests {
 
     @Test(
         "Stores that have exchanged everything are equal, keep their constraints, and nothing is captured again",
-        arguments: TestDepth.seeds(quick: 44, ci: 55, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 33, ci: 33, deep: 100_000)
     )
     func convergence(seed: UInt64) throws {
         var history = try History(seed: seed)
@@ -190,7 +190,7 @@ struct ConvergenceTests {
 
     @Test(
         "A device that joins with a checkpoint of another one merges as if it had been there from the start",
-        arguments: TestDepth.seeds(quick: 44, ci: 55, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 33, ci: 33, deep: 100_000)
     )
     func joiners(seed: UInt64) throws {
         var history = try History(seed: seed, joins: true)

@@ -113,6 +113,29 @@ struct MigrationTests {
         #expect(entries.first?.lost["color"] == .value(.text("blue")))
     }
 
+    @Test(
+        "Devices that update the app after different sets aren't told that what they remember is damaged",
+        arguments: [false, true]
+    )
+    func digestsAfterRemoval(isMeanwhile: Bool) throws {
+        let (laptop, phone) = try Self.devices()
+        let drop = "ALTER TABLE note DROP COLUMN body"
+        try laptop.edit("UPDATE note SET body = 'two'")
+        try Self.send(laptop, phone)
+        try laptop.migrate(drop)
+        if !isMeanwhile { try phone.migrate(drop) }
+        try phone.edit("UPDATE note SET title = 'bread'")
+        try Self.send(phone, laptop)
+        if isMeanwhile { try phone.migrate(drop) }
+        let fingerprints = try [laptop, phone].map { try #require(try $0.fingerprint()) }
+        #expect(!fingerprints[0].contradicts(fingerprints[1]))
+        // After the same sets, damage is still noticed.
+        #expect(isMeanwhile == (fingerprints[0] != fingerprints[1]))
+        var damaged = fingerprints[1]
+        damaged.state[0] ^= 1
+        #expect(fingerprints[0].contradicts(damaged) == !isMeanwhile)
+    }
+
     @Test("Sets of the newer schema wait for an incompatible change; sets of the older one are integrated")
     func incompatible() throws {
         let (laptop, phone) = try Self.devices()

@@ -160,6 +160,14 @@ final class SimulatedDevice {
         try replicaDatabase.read { _ in try replica.digests() }
     }
 
+    /// What this device's head says of the state after all that it has integrated.
+    func fingerprint() throws -> SynchronizedStore.Fingerprint? {
+        try replicaDatabase.read { _ in
+            let last = try #require(try replica.log.entries(.integrated, .stable).last)
+            return try replica.fingerprint(at: StablePrefix(last.position, replica.log.integrated()))
+        }
+    }
+
     func hasLostIdentity() throws -> Bool { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
 
     /// Publishes the edits of void sets again.

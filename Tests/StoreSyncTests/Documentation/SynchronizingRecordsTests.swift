@@ -117,14 +117,17 @@ struct SynchronizingRecordsTests {
     }
 
     private func execute(_ sql: String, in store: URL) throws {
-        let queue = try DatabaseQueue(path: store.path)
-        defer { try? queue.close() }
-        try queue.write { try $0.execute(sql: sql) }
+        try connect(to: store).write { try $0.execute(sql: sql) }
     }
 
     private func titles(in store: URL) throws -> Set<String> {
-        let queue = try DatabaseQueue(path: store.path)
-        defer { try? queue.close() }
-        return try queue.read { try Set(String.fetchAll($0, sql: "SELECT title || ' ' || done FROM note")) }
+        try connect(to: store).read { try Set(String.fetchAll($0, sql: "SELECT title || ' ' || done FROM note")) }
+    }
+
+    /// Connects as the article tells an app to: it waits while a watch reads or writes the store.
+    private func connect(to store: URL) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        return try DatabaseQueue(path: store.path, configuration: configuration)
     }
 }
