@@ -16,6 +16,7 @@ static const unsigned int RENAME_NOREPLACE = 1;
 int mallopt(int parameter, int value);
 static const int M_TRIM_THRESHOLD = -1;
 static const int M_MMAP_THRESHOLD = -3;
+static const int M_ARENA_MAX = -8;
 
 // <sys/xattr.h> declares these calls, with size_t and ssize_t, but Swift's Glibc module doesn't export that header.
 long llistxattr(const char *path, char *names, long size);
