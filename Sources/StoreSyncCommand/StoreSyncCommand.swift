@@ -69,8 +69,8 @@ struct StoreSyncCommand: AsyncParsableCommand {
     /// Makes the allocator keep some megabytes of freed memory, in one place for all threads.
     ///
     /// Chunks of 1 MiB are allocated and freed all the time. By default glibc returns each to the system, which then
-    /// clears its pages again. That takes an eighth of the time of a pull. And by default threads have places of their own, where
-    /// no other thread finds what they freed: a large import would take twice the memory.
+    /// clears its pages again. That takes an eighth of the time of a pull. And by default threads have places of their own,
+    /// where no other thread finds what they freed: a large import would take twice the memory.
     private static func keepFreedMemory() {
         #if canImport(Glibc)
         _ = mallopt(M_ARENA_MAX, 1)

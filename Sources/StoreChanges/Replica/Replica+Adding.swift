@@ -68,7 +68,7 @@ extension Replica {
             let reference = try insert(SyncChangeSet(header, changes), .captured)
             sets.append(OwnSet(reference, changeCount: changes.count))
         }
-        try integrate([], from: .captured)
+        try integrateInserted()
         try ReplicaFact.tokenIsOld.writeNumber(1, db)
         return sets
     }

@@ -94,8 +94,8 @@ extension Replica {
     /// The state after the sets of a prefix; `nil` if exactly these sets aren't integrated up to there.
     func fingerprint(at prefix: StablePrefix) throws -> SynchronizedStore.Fingerprint? {
         guard let state = try digest(at: prefix), let schema = try ReplicaFact.layout.read(db) else { return nil }
-        let origin = try ReplicaFact.digestOrigin.read(db) ?? []
-        return SynchronizedStore.Fingerprint(state: state.bytes, schema: SetDigest(of: schema + origin).rawValue)
+        let kind = try ReplicaFact.digestsHaveAllRows.read(db) ?? []
+        return SynchronizedStore.Fingerprint(state: state.bytes, schema: SetDigest(of: schema + kind).rawValue)
     }
 
     /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device goes on

@@ -115,13 +115,18 @@ package final class Replica {
 
     @discardableResult
     func integrate(_ sets: [any ChangeSetSource], from origin: ReplicaLog.Origin) throws -> [SetReference] {
-        try keepStoreSeen()
         let references = try sets.map { try insert($0, origin) }
+        try integrateInserted()
+        return references
+    }
+
+    /// Integrates the sets that were inserted, as far as they are ready.
+    func integrateInserted() throws {
+        try keepStoreSeen()
         for (client, first) in try log.contradictedSets() {
             try withdraw(where: "client = ? AND sequence >= ?", [client, first])
         }
         try log.integrate()
-        return references
     }
 
     /// Adds a set to the log; the next integration folds it.

@@ -28,8 +28,8 @@ struct ReplicaLog {
 
     let state: ReplicaState
     let versions: ReplicaVersions
-    private let digestKey: StateDigest.Key
-    private var db: SQLConnection { state.db }
+    let digestKey: StateDigest.Key
+    var db: SQLConnection { state.db }
     /// What undoing integrated sets puts back.
     let undo: ReplicaUndo
 
@@ -256,6 +256,7 @@ struct ReplicaLog {
         for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
         try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
         for void in judgement.void { try setStatus(.void, of: void) }
+        guard common < ready.count else { return }
         var progress = FoldProgress(digest: try digest(), migrations: MigrationSets(ready[..<common]))
         for entry in ready[common...] {
             try Task.checkCancellation()
@@ -277,19 +278,6 @@ struct ReplicaLog {
             "UPDATE sets SET status = \(status.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
             reference.values
         )
-    }
-
-    // MARK: Digests
-
-    /// The digest of the state.
-    func digest() throws -> StateDigest { try digest(of: .integrated) ?? digest(of: .stable) ?? .empty }
-
-    /// The digest of the state after the last set of a status; `nil` if there is none.
-    func digest(of status: Status) throws -> StateDigest? {
-        try db.first(
-            "SELECT sum FROM sets WHERE status = ? ORDER BY stamp DESC, client DESC, sequence DESC LIMIT 1",
-            [.integer(status.rawValue)]
-        )?.bytes(0).flatMap(StateDigest.init)
     }
 
     // MARK: Folding and undoing

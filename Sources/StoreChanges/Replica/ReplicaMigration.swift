@@ -28,7 +28,6 @@ struct ReplicaMigration {
 
     private func migrate(from former: SchemaDescription, to schema: SchemaDescription) throws {
         try refuseOlder(schema, than: former)
-        if !schema.isExtension(of: former) { try noteDigestsOfFormerSchema() }
         // The store may take rows now that it refused.
         try ReplicaFact.tokenIsOld.writeNumber(1, db)
         for (name, table) in former.tables.sorted(by: { $0.key.precedes($1.key) }) {
@@ -39,17 +38,7 @@ struct ReplicaMigration {
             }
         }
         try indexAgain()
-    }
-
-    /// Notes after which sets the schema changed.
-    ///
-    /// What a row added to the state's digest in the former schema isn't what it takes away in the new one. So digests are equal only
-    /// to those of replicas that were migrated after the same sets.
-    private func noteDigestsOfFormerSchema() throws {
-        var writer = ByteWriter()
-        writer.raw(try ReplicaFact.digestOrigin.read(db) ?? [])
-        writer.vector(try log.integrated())
-        try ReplicaFact.digestOrigin.write(SetDigest(of: writer.bytes).rawValue, db)
+        if !schema.isExtension(of: former) { try log.countDigestAgain() }
     }
 
     /// An older app would drop what newer sets wrote.

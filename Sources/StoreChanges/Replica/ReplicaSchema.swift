@@ -89,7 +89,8 @@ enum ReplicaSchema {
         -- The leaves of the store's tables when it was captured last, in parts: the number of the last row, and the leaves.
         CREATE TABLE pages (tbl INTEGER, last INTEGER, leaves BLOB NOT NULL, PRIMARY KEY (tbl, last)) WITHOUT ROWID;
 
-        -- All sets that arrived; bytes are NULL for stable sets of other devices, sum unless a set is integrated.
+        -- All sets that arrived; bytes are NULL for stable sets of other devices, sum unless a set is integrated
+        -- and the digest after it is known.
         CREATE TABLE sets (
             id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
             stamp INTEGER NOT NULL, status INTEGER NOT NULL, origin INTEGER NOT NULL, readable INTEGER NOT NULL,
@@ -141,8 +142,8 @@ enum ReplicaFact: String {
     case layout
     /// The digests of the schemas by which rows were stored here before.
     case formerLayouts
-    /// After which sets the schema lost something: the digests of two replicas can be compared only if these are the same.
-    case digestOrigin
+    /// Whether digests of the state contain all of its rows: otherwise the ones that the document began with are left out.
+    case digestsHaveAllRows
     /// The status of the store's files when it had nothing that the replica doesn't have.
     case status
     /// Whether the schema has changed since the last capture.

@@ -37,11 +37,11 @@ package struct StateDigest: Hashable, Sendable {
     mutating func apply(_ delta: StateDelta, _ schema: FoldSchema, _ key: Key) {
         for (row, pair) in delta.rows {
             if let before = pair.before { subtract(Self.hash(row, before, key)) }
-            if let after = pair.after { add(Self.hash(row, after, key)) }
+            if let after = pair.after { add(row, after, key) }
         }
         for (row, pair) in delta.counts {
             if let before = pair.before { subtract(Self.hash(row, count: before, schema, key)) }
-            if let after = pair.after { add(Self.hash(row, count: after, schema, key)) }
+            if let after = pair.after { add(row, count: after, schema, key) }
         }
     }
 
@@ -50,9 +50,17 @@ package struct StateDigest: Hashable, Sendable {
         self = .empty
         for (row, state) in content.rows {
             guard let table = schema.tables[row.table] else { continue }
-            add(Self.hash(row, StoredRow(table, state.cells), key))
+            add(row, StoredRow(table, state.cells), key)
         }
-        for (row, count) in content.counts { add(Self.hash(row, count: count, schema, key)) }
+        for (row, count) in content.counts { add(row, count: count, schema, key) }
+    }
+
+    /// Adds a row with a key.
+    mutating func add(_ row: RowReference, _ state: StoredRow, _ key: Key) { add(Self.hash(row, state, key)) }
+
+    /// Adds equal rows without a key.
+    mutating func add(_ row: RowReference, count: Int, _ schema: FoldSchema, _ key: Key) {
+        add(Self.hash(row, count: count, schema, key))
     }
 
     /// The row's table, name, and each cell that isn't its column's default, after the column's name.

@@ -114,11 +114,11 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
     }
 
-    /// The digests that two undamaged replicas share after they integrated the same sets in the same schemas.
+    /// The digests that two undamaged replicas share after they integrated the same sets in the same schema.
     package struct Fingerprint: Hashable, Sendable {
         /// The digest of the state.
         package var state: [UInt8]
-        /// The digest of the schema, and of the sets after which former schemas ended that had more.
+        /// The digest of the schema, and of which rows the state's digest contains.
         package var schema: [UInt8]
 
         package init(state: [UInt8], schema: [UInt8]) {
