@@ -170,23 +170,29 @@ final class StoreWriter {
     }
 
     /// Tries to write a row by a single statement.
+    ///
+    /// - Returns: Whether the row is written: a constraint may refuse it.
+    /// - Throws: `DatabaseError` if no row can be written, as on a full disk.
     func tries(_ target: Target) throws -> Bool {
         do {
             try write(target)
             return true
-        } catch is DatabaseError {
+        } catch let error as DatabaseError where error.isOfRow {
             return false
         }
     }
 
-    /// Tries to write a row in a savepoint.
-    private func attempt(_ body: () throws -> Void) throws -> Bool {
+    /// Tries to write rows or a search index in a savepoint.
+    ///
+    /// - Returns: Whether they are written: a constraint or a trigger may refuse that.
+    /// - Throws: `DatabaseError` if nothing can be written, as on a full disk.
+    func attempt(_ body: () throws -> Void) throws -> Bool {
         try store.execute("SAVEPOINT row")
         do {
             try body()
             try store.execute("RELEASE row")
             return true
-        } catch  where error is DatabaseError || error is RefusedRows {
+        } catch  where error is RefusedRows || (error as? DatabaseError)?.isOfRowOrSearchIndex == true {
             try store.execute("ROLLBACK TO row")
             try store.execute("RELEASE row")
             return false

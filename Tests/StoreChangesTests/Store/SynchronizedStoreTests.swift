@@ -10,7 +10,7 @@ import Testing
 @Suite("A synchronized store", .timeLimit(.minutes(60)))
 struct SynchronizedStoreTests {
     /// Two devices with a store each, in a folder that goes with the test.
-    private final class Fixture: Sendable {
+    final class Fixture: Sendable {
         let folder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())", directoryHint: .isDirectory)
 
         init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }

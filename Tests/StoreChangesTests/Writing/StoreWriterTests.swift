@@ -1,0 +1,45 @@
+import GRDB
+import Testing
+
+@testable import StoreChanges
+
+@Suite("Writing what merging changed", .timeLimit(.minutes(60)))
+struct StoreWriterTests {
+    /// The rows of a query on a device, without the quotes of text.
+    private static func rows(_ device: SimulatedDevice, _ sql: String) throws -> [String] {
+        try device.rows(sql).map { $0.replacing("\"", with: "") }
+    }
+
+    /// Lets one device integrate and write what the user of another one changed.
+    private static func bring(_ devices: DevicePair) throws {
+        let former = devices.laptop.sets.count
+        try devices.laptop.capture()
+        try devices.phone.integrate(Array(devices.laptop.sets.dropFirst(former)))
+        try devices.phone.write()
+    }
+
+    @Test("A full disk while writing is reported as such, whether triggers run or not", arguments: [false, true])
+    func fullDisk(hasTrigger: Bool) throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        if hasTrigger {
+            try phone.write {
+                try $0.execute(sql: "CREATE TRIGGER nothing AFTER INSERT ON note BEGIN SELECT 1; END")
+            }
+        }
+        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
+        try laptop.write {
+            try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', hex(zeroblob(1000000)))")
+        }
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        // The file can't become larger than it is.
+        try phone.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
+        let error = #expect(throws: StoreChangesError.self) {
+            try fixture.open("phone", through: phone).synchronized(with: sets)
+        }
+        #expect(error?.code == .cannotWrite && error?.message.contains("free space") == true)
+        try phone.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1000000") }
+        _ = try fixture.open("phone", through: phone).synchronized(with: [])
+        #expect(try phone.read { try String.fetchAll($0, sql: "SELECT title FROM note") } == ["milk"])
+    }
+}
