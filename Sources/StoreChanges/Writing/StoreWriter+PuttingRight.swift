@@ -52,15 +52,16 @@ extension StoreWriter {
             let reference = RowReference(name, row)
             wrong.append(Target(row: reference, former: nil, present: try state.row(reference)))
         }
-        try writeTogether(wrong)
+        var wrongCounts: [(row: RowReference, former: Int)] = []
         for row in Set(counts.keys).union(try state.countedNames(of: name).map { RowReference(name, $0) }).sorted() {
-            guard !refused.contains(row.row) else { continue }
-            let (former, wanted) = (counts[row] ?? 0, try state.count(row) ?? 0)
-            if former != wanted { isChanged = true }
-            for _ in former..<max(former, wanted) { try table.insertCounted(row) }
-            for _ in wanted..<max(former, wanted) { try table.deleteOne(row) }
+            let former = counts[row] ?? 0
+            guard try former != state.count(row) ?? 0, !refused.contains(row.row) else { continue }
+            wrongCounts.append((row, former))
         }
-        return try table.deleteUnnamedRows() || isChanged
+        for (row, former) in wrongCounts { try deleteSurplus(of: row, from: former) }
+        try writeTogether(wrong)
+        try collectRefusals(wrongCounts, row: { $0.row }) { try insertMissing(of: $0.row, from: $0.former) }
+        return try table.deleteUnnamedRows() || isChanged || !wrongCounts.isEmpty
     }
 
     /// Rebuilds the search indexes that triggers didn't keep up to date.

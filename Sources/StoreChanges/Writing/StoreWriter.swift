@@ -139,8 +139,9 @@ final class StoreWriter {
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
         let runsTriggers = try store.set(.triggers, enabled: false)
         defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
+        try collectRefusals(waitingCounts, row: { $0 }) { try deleteSurplus(of: $0, from: pending.baseCount($0)) }
         try writeTogether(waiting)
-        try collectRefusals(waitingCounts, row: { $0 }, write: writeCount)
+        try collectRefusals(waitingCounts, row: { $0 }) { try insertMissing(of: $0, from: pending.baseCount($0)) }
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table, mayRollBack: mayRollBack) {
             changed.insert(table)
@@ -230,12 +231,21 @@ final class StoreWriter {
     }
 
     private func writeCount(_ row: RowReference) throws {
-        let table = try table(row.table)
-        let (former, present) = (try pending.baseCount(row), try state.count(row) ?? 0)
-        for _ in former..<max(former, present) {
-            try table.insertCounted(row)
-        }
-        for _ in present..<max(former, present) { try table.deleteOne(row) }
+        let former = try pending.baseCount(row)
+        try deleteSurplus(of: row, from: former)
+        try insertMissing(of: row, from: former)
+    }
+
+    /// Deletes as many of equal rows without a key as the store has too many.
+    ///
+    /// They may be in the way of other rows. So all surplus rows go before any missing row comes.
+    func deleteSurplus(of row: RowReference, from former: Int) throws {
+        for _ in stride(from: former, to: try state.count(row) ?? 0, by: -1) { try table(row.table).deleteOne(row) }
+    }
+
+    /// Inserts as many of equal rows without a key as the store has too few.
+    func insertMissing(of row: RowReference, from former: Int) throws {
+        for _ in stride(from: former, to: try state.count(row) ?? 0, by: 1) { try table(row.table).insertCounted(row) }
     }
 
     // MARK: Afterwards

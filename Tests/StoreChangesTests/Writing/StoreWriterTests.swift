@@ -42,4 +42,39 @@ struct StoreWriterTests {
         _ = try fixture.open("phone", through: phone).synchronized(with: [])
         #expect(try phone.read { try String.fetchAll($0, sql: "SELECT title FROM note") } == ["milk"])
     }
+
+    @Test("Rows without a key that pass on a unique value are written where a trigger refuses deletes")
+    func passedOnWithoutKey() throws {
+        let devices = try DevicePair("CREATE TABLE line (text TEXT, number INT UNIQUE)")
+        try devices.phone.edit("CREATE TRIGGER kept BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'kept'); END")
+        try devices.laptop.edit("INSERT INTO line VALUES ('milk', 1)")
+        try Self.bring(devices)
+        // By its name the new row comes first.
+        try devices.laptop.edit("DELETE FROM line; INSERT INTO line VALUES ('beer', 1)")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT * FROM line") == ["beer|1"])
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
+
+    @Test("Rows without a key are put right where a trigger exchanges their unique values")
+    func exchangedWithoutKey() throws {
+        let devices = try DevicePair(
+            "CREATE TABLE line (text TEXT, number INT UNIQUE); CREATE TABLE note (id INTEGER PRIMARY KEY)"
+        )
+        try devices.phone.edit(
+            """
+            CREATE TRIGGER exchange AFTER INSERT ON note BEGIN
+                UPDATE line SET text = CASE text WHEN 'milk' THEN 'bread' ELSE 'milk' END;
+            END
+            """
+        )
+        try devices.laptop.edit("INSERT INTO line VALUES ('milk', 1), ('bread', 2)")
+        try Self.bring(devices)
+        try devices.laptop.edit("INSERT INTO note VALUES (1)")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT * FROM line ORDER BY number") == ["milk|1", "bread|2"])
+        #expect(try Self.rows(devices.phone, "SELECT id FROM note") == ["1"])
+        #expect(try devices.phone.capture() == nil)
+    }
 }
