@@ -136,6 +136,8 @@ final class StoreWriter {
             counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
             if try mayRollBack || !attempt({ try writeCount(row) }) { waitingCounts.append(row) }
         }
+        // Where no row is written, no trigger runs and no row is replaced: a new token alone needn't read a table.
+        guard !counts.isEmpty else { return counts }
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
         let runsTriggers = try store.set(.triggers, enabled: false)
         defer { _ = try? store.set(.triggers, enabled: runsTriggers) }

@@ -77,4 +77,23 @@ struct StoreWriterTests {
         #expect(try Self.rows(devices.phone, "SELECT id FROM note") == ["1"])
         #expect(try devices.phone.capture() == nil)
     }
+
+    @Test("A write that renews only the token leaves all rows as they are, whatever the triggers")
+    func tokenAlone() throws {
+        let device = try SimulatedDevice(
+            "laptop",
+            schemaSQL: """
+                CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+                CREATE TRIGGER note_added AFTER INSERT ON note BEGIN UPDATE note SET title = trim(title); END;
+                """
+        )
+        try device.edit("INSERT INTO note VALUES (1, 'milk')")
+        try device.capture()
+        try device.write()
+        // A table that is read is also put right: it becomes as it was captured.
+        try device.edit("UPDATE note SET title = 'bread'")
+        #expect(try device.write().isEmpty)
+        #expect(try Self.rows(device, "SELECT title FROM note") == ["bread"])
+        #expect(try device.capture()?.changes.count == 1)
+    }
 }
