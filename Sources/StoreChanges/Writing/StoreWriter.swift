@@ -139,16 +139,15 @@ final class StoreWriter {
         // Where no row is written, no trigger runs and no row is replaced: a new token alone needn't read a table.
         guard !counts.isEmpty else { return counts }
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
-        let runsTriggers = try store.set(.triggers, enabled: false)
-        defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
-        try collectRefusals(waitingCounts, row: { $0 }) { try deleteSurplus(of: $0, from: pending.baseCount($0)) }
-        try writeTogether(waiting)
-        try collectRefusals(waitingCounts, row: { $0 }) { try insertMissing(of: $0, from: pending.baseCount($0)) }
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
-        for table in try tablesToPutRight() where try putRight(table, mayRollBack: mayRollBack) {
-            changed.insert(table)
+        let tablesToPutRight = try tablesToPutRight()
+        try withoutTriggers {
+            try collectRefusals(waitingCounts, row: { $0 }) { try deleteSurplus(of: $0, from: pending.baseCount($0)) }
+            try writeTogether(waiting)
+            try collectRefusals(waitingCounts, row: { $0 }) { try insertMissing(of: $0, from: pending.baseCount($0)) }
+            for table in tablesToPutRight where try putRight(table, mayRollBack: mayRollBack) { changed.insert(table) }
+            try unsynchronized.followForeignKeys()
         }
-        try unsynchronized.followForeignKeys()
         try rebuildSearchIndexes(of: changed, among: counts.keys)
         return counts
     }

@@ -96,4 +96,44 @@ struct StoreWriterTests {
         #expect(try Self.rows(device, "SELECT title FROM note") == ["bread"])
         #expect(try device.capture()?.changes.count == 1)
     }
+
+    @Test("What a temporary trigger changes is put right, and the trigger runs on the app's next edit")
+    func temporaryTrigger() throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, edits INT DEFAULT 0)")
+        try devices.phone.edit(
+            """
+            CREATE TEMPORARY TRIGGER IF NOT EXISTS "an ""edit" AFTER UPDATE ON main.note WHEN new.title <> ''
+            BEGIN UPDATE note SET edits = edits + 1 WHERE id = new.id; END
+            """
+        )
+        try devices.laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try Self.bring(devices)
+        for title in ["oat milk", "soy milk"] {
+            try devices.laptop.edit("UPDATE note SET title = '\(title)'")
+            try Self.bring(devices)
+            #expect(try Self.rows(devices.phone, "SELECT title, edits FROM note") == ["\(title)|0"])
+            #expect(try devices.phone.capture() == nil)
+        }
+        try devices.phone.edit("UPDATE note SET title = 'milk'")
+        #expect(try Self.rows(devices.phone, "SELECT title, edits FROM note") == ["milk|1"])
+    }
+
+    @Test(
+        "What a temporary trigger refuses is written without it, and the trigger refuses the app's next edit",
+        arguments: ["ABORT, 'no'", "ROLLBACK, 'no'", "IGNORE"]
+    )
+    func refusingTemporaryTrigger(action: String) throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try devices.phone.edit(
+            "CREATE TEMP TRIGGER refused BEFORE DELETE ON note BEGIN SELECT RAISE(\(action)); END"
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk'), (2, 'bread')")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM note WHERE id = 1")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT title FROM note") == ["bread"])
+        #expect(try devices.phone.capture() == nil)
+        #expect(try devices.phone.edit("DELETE FROM note") == (action == "IGNORE"))
+        #expect(try Self.rows(devices.phone, "SELECT title FROM note") == ["bread"])
+    }
 }
