@@ -80,8 +80,10 @@ struct SchemaReader {
         switch table.kind {
         case "view": return "A view holds no rows of its own."
         case "virtual":
-            return
-                "A virtual table is kept by its module. Triggers keep it up to date; otherwise an FTS table is rebuilt."
+            return """
+                A virtual table is kept by its module. Triggers keep it up to date; otherwise an FTS table with content= is \
+                rebuilt.
+                """
         case "shadow": return "It belongs to a virtual table."
         default: break
         }

@@ -79,10 +79,15 @@ extension StoreWriter {
         )
         for values in statements {
             guard let name = values.text(0), let statement = values.text(1),
-                let content = SearchIndex.contentTable(of: SQLTokens(statement)),
-                written.contains(where: { $0.isSameName(as: content) }),
-                try tables.contains(where: { $0.isSameName(as: content) }) || !named.get().contains(name.sqlName)
+                let content = SearchIndex.content(of: SQLTokens(statement))
             else { continue }
+            let view = "SELECT 1 FROM sqlite_schema WHERE type = 'view' AND name = ? COLLATE NOCASE"
+            let isView = try store.first(view, [.text(content)]) != nil
+            // A view may show rows of any table.
+            func isAmong(_ tables: Set<String>) -> Bool {
+                isView ? !tables.isEmpty : tables.contains { $0.isSameName(as: content) }
+            }
+            guard isAmong(written), try isAmong(tables) || !named.get().contains(name.sqlName) else { continue }
             try store.execute("INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')")
         }
     }
@@ -90,8 +95,8 @@ extension StoreWriter {
 
 /// A full-text index of SQLite.
 enum SearchIndex {
-    /// The table that an index was created for with the option `content`; `nil` if it holds its text itself.
-    static func contentTable(of tokens: SQLTokens) -> String? {
+    /// The table or view that an index was created for with the option `content`; `nil` if it holds its text itself.
+    static func content(of tokens: SQLTokens) -> String? {
         for index in tokens.tokens.indices.dropLast(2)
         where tokens.tokens[index].isKeyword("CONTENT") && tokens.tokens[index + 1] == .symbol("=") {
             switch tokens.tokens[index + 2] {
