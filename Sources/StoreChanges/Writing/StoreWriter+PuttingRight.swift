@@ -69,10 +69,12 @@ extension StoreWriter {
     /// - Parameters:
     ///   - tables: The tables whose triggers didn't run.
     ///   - written: All tables that were written. Where no trigger names an index of one, the app itself keeps it up to date.
+    /// - Returns: The indexes that can't be rebuilt here, because only the app has their tokenizer or another function.
     /// - Throws: `DatabaseError`.
-    func rebuildSearchIndexes(of tables: Set<String>, among written: some Sequence<String>) throws {
+    func rebuildSearchIndexes(of tables: Set<String>, among written: some Sequence<String>) throws -> [String] {
         let written = tables.union(written)
-        guard !written.isEmpty else { return }
+        guard !written.isEmpty else { return [] }
+        var stale: [String] = []
         lazy var named = Result { try namesInTriggers() }
         let statements = try store.all(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%USING fts%'"
@@ -88,8 +90,10 @@ extension StoreWriter {
                 isView ? !tables.isEmpty : tables.contains { $0.isSameName(as: content) }
             }
             guard isAmong(written), try isAmong(tables) || !named.get().contains(name.sqlName) else { continue }
-            try store.execute("INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')")
+            let rebuild = "INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')"
+            if try !attempt({ try store.execute(rebuild) }) { stale.append(name) }
         }
+        return stale
     }
 }
 

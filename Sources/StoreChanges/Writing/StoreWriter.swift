@@ -107,9 +107,9 @@ final class StoreWriter {
 
     /// Writes everything.
     ///
-    /// - Returns: How many rows were inserted, updated and deleted, by table.
+    /// - Returns: What was written.
     /// - Throws: `DatabaseError`; ``RefusedRows`` if constraints refuse some, and then the transaction has to be rolled back.
-    func write() throws -> [String: ChangeCounts] {
+    func write() throws -> WrittenChanges {
         do {
             return try writeAll()
         } catch let error as RefusedRows {
@@ -117,7 +117,7 @@ final class StoreWriter {
         }
     }
 
-    private func writeAll() throws -> [String: ChangeCounts] {
+    private func writeAll() throws -> WrittenChanges {
         var counts: [String: ChangeCounts] = [:]
         var waiting: [Target] = []
         var unsynchronized = UnsynchronizedRows(in: store, state.schema.unsynchronizedReferences)
@@ -137,7 +137,7 @@ final class StoreWriter {
             if try mayRollBack || !attempt({ try writeCount(row) }) { waitingCounts.append(row) }
         }
         // Where no row is written, no trigger runs and no row is replaced: a new token alone needn't read a table.
-        guard !counts.isEmpty else { return counts }
+        guard !counts.isEmpty else { return WrittenChanges() }
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         let tablesToPutRight = try tablesToPutRight()
@@ -148,8 +148,8 @@ final class StoreWriter {
             for table in tablesToPutRight where try putRight(table, mayRollBack: mayRollBack) { changed.insert(table) }
             try unsynchronized.followForeignKeys()
         }
-        try rebuildSearchIndexes(of: changed, among: counts.keys)
-        return counts
+        let stale = try rebuildSearchIndexes(of: changed, among: counts.keys)
+        return WrittenChanges(counts: counts, staleSearchIndexes: stale)
     }
 
     /// Whether a trigger or a constraint may end the transaction, so that nothing can be tried.
@@ -257,6 +257,14 @@ final class StoreWriter {
         try state.db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
         try ReplicaRefusals(state).removeSettled()
     }
+}
+
+/// What a write changed in a store.
+package struct WrittenChanges: Hashable, Sendable {
+    /// How many rows were inserted, updated and deleted, by table.
+    package var counts: [String: ChangeCounts] = [:]
+    /// The search indexes that are out of date, because they can't be rebuilt here.
+    package var staleSearchIndexes: [String] = []
 }
 
 /// How many rows of a table changed.

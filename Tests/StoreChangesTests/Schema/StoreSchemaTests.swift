@@ -121,6 +121,24 @@ struct StoreSchemaTests {
         )
     }
 
+    @Test("A search index whose tokenizer only the app has is reported")
+    func unknownTokenizer() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE VIRTUAL TABLE search USING fts5 (title, content = note, content_rowid = id);
+            CREATE VIRTUAL TABLE other USING fts5 (title, content = note, content_rowid = id);
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = replace(sql, ')', ', tokenize = app)') WHERE name = 'search';
+            PRAGMA writable_schema = RESET;
+            """
+        )
+        func reason(_ table: String) -> String? { schema.reports.first { $0.table == table }?.reason }
+        #expect(reason("search")?.contains("only the app has (no such tokenizer: app)") == true)
+        #expect(reason("other")?.contains("with content= is rebuilt") == true)
+        #expect(schema.tables.map(\.name) == ["note"])
+    }
+
     @Test("No table of Core Data's stores synchronizes")
     func coreData() throws {
         let schema = try schema(

@@ -55,4 +55,31 @@ struct SearchIndexTests {
         #expect(try Self.matches("bread", on: devices.phone) == ["2"])
         #expect(try devices.phone.violations().isEmpty)
     }
+
+    @Test(
+        "A search index whose tokenizer only the app has is left and named, and the rows are written",
+        arguments: [false, true]
+    )
+    func unknownTokenizer(hasTrigger: Bool) throws {
+        let devices = try DevicePair(Self.note)
+        let trigger = """
+            CREATE TRIGGER note_added AFTER INSERT ON note BEGIN
+                INSERT INTO search (rowid, title) VALUES (new.id, new.title);
+            END;
+            """
+        try devices.phone.edit(
+            """
+            CREATE VIRTUAL TABLE search USING fts5 (title, content = note, content_rowid = id);
+            \(hasTrigger ? trigger : "")
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = replace(sql, ')', ', tokenize = app)') WHERE name = 'search';
+            PRAGMA writable_schema = RESET;
+            """
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk')")
+        try Self.bring(devices)
+        #expect(devices.phone.staleSearchIndexes == ["search"])
+        #expect(try devices.phone.rows("SELECT id FROM note") == ["1"])
+        #expect(try devices.phone.capture() == nil)
+    }
 }
