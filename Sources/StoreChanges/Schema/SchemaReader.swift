@@ -27,7 +27,11 @@ struct SchemaReader {
         self.db = db
         scratch = try DatabaseQueue(configuration: ScratchEvaluator.configuration)
         self.rules = rules
-        let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        // A trigger may have the name of a table or an index.
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL"
+        )
         statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
         isOfCoreData = StoreSchema.isOfCoreData(tables: statements.keys)
         excludedTables = Set(rules.excludedTables.map(\.sqlName))

@@ -139,6 +139,18 @@ struct StoreSchemaTests {
         #expect(schema.tables.map(\.name) == ["note"])
     }
 
+    @Test("A trigger with the name of a table or an index isn't taken for either")
+    func namesOfTriggers() throws {
+        let rest = """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT CHECK (name <> ''));
+            CREATE UNIQUE INDEX tag_name ON tag (lower(name)) WHERE name IS NOT NULL;
+            """
+        let note = "CREATE TABLE note (id INTEGER PRIMARY KEY);"
+        let triggers = ["tag", "tag_name"].map { "CREATE TRIGGER \($0) AFTER INSERT ON note BEGIN SELECT 1; END;" }
+        let expected = try #require(try schema(note + rest).table("tag"))
+        #expect(try schema(note + triggers.joined() + rest).table("tag") == expected)
+    }
+
     @Test("No table of Core Data's stores synchronizes")
     func coreData() throws {
         let schema = try schema(
