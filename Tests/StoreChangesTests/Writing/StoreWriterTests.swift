@@ -136,4 +136,18 @@ struct StoreWriterTests {
         #expect(try devices.phone.edit("DELETE FROM note") == (action == "IGNORE"))
         #expect(try Self.rows(devices.phone, "SELECT title FROM note") == ["bread"])
     }
+
+    @Test("A row without a key is deleted though its table has many columns")
+    func manyColumns() throws {
+        let names = (0..<600).map { "c\($0)" }.joined(separator: ", ")
+        let devices = try DevicePair("CREATE TABLE line (\(names))")
+        try devices.laptop.edit("INSERT INTO line (c0, c599) VALUES ('milk', 1), ('milk', 1.0), ('milk', 2)")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM line WHERE typeof(c599) = 'real'")
+        try Self.bring(devices)
+        let rows = try Self.rows(devices.phone, "SELECT c0, c599, typeof(c599) FROM line ORDER BY c599")
+        #expect(rows == ["milk|1|integer", "milk|2|integer"])
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
 }
