@@ -206,7 +206,7 @@ struct StoreTable {
         guard isCounted else { return condition(named, values) }
         // A row without a key is found by its bytes, because its name has them: 1 isn't 1.0 here.
         let conditions = named.map { "\($0.quotedName) IS ? COLLATE BINARY AND typeof(\($0.quotedName)) = typeof(?)" }
-        return (conditions.joined(separator: " AND "), values.flatMap { [$0, $0] })
+        return (Self.conjunction(conditions[...]), values.flatMap { [$0, $0] })
     }
 
     /// The condition that only the row with a natural key fulfils.
@@ -220,7 +220,16 @@ struct StoreTable {
                 bound.append(value)
             }
         }
-        return (conditions.joined(separator: " AND "), bound)
+        return (Self.conjunction(conditions[...]), bound)
+    }
+
+    /// All conditions at once.
+    ///
+    /// SQLite limits the depth of an expression, and a chain of conditions is as deep as it's long. So this is a balanced tree.
+    private static func conjunction(_ conditions: ArraySlice<String>) -> String {
+        guard conditions.count > 2 else { return conditions.joined(separator: " AND ") }
+        let middle = conditions.startIndex + conditions.count / 2
+        return "(\(conjunction(conditions[..<middle]))) AND (\(conjunction(conditions[middle...])))"
     }
 
     /// Deletes a row, if it's there.

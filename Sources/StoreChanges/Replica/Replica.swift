@@ -196,15 +196,15 @@ package final class Replica {
     /// Writes into the store what was prepared, and changes nothing in the replica.
     ///
     /// - Parameter store: The store, in a write transaction, with foreign keys off.
-    /// - Returns: How many rows changed, by table.
+    /// - Returns: What was written.
     /// - Throws: `DatabaseError`; ``RefusedRows``, which ``refuse(_:)`` lets wait.
-    package func write(to store: Database) throws -> [String: ChangeCounts] {
+    package func write(to store: Database) throws -> WrittenChanges {
         let connection = SQLConnection(store, isObserved: true)
-        let counts = try StoreWriter(to: connection, state).write()
+        let written = try StoreWriter(to: connection, state).write()
         if let token = try ReplicaFact.preparedToken.read(db) {
             try StoreToken(bytes: token).write(connection, origin: origin)
         }
-        return counts
+        return written
     }
 
     /// Lets the rows wait that the store refuses: the next write tries the others.

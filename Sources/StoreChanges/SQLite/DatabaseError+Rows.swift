@@ -8,4 +8,9 @@ extension DatabaseError {
     var isOfRow: Bool {
         [.SQLITE_CONSTRAINT, .SQLITE_ERROR, .SQLITE_MISMATCH, .SQLITE_TOOBIG].contains(resultCode)
     }
+
+    /// Whether a statement fails because of the row that it writes, or because of a search index.
+    ///
+    /// An index that doesn't hold what its table holds, as if it was never filled, is damaged for SQLite. The store isn't.
+    var isOfRowOrSearchIndex: Bool { isOfRow || extendedResultCode == .SQLITE_CORRUPT_VTAB }
 }

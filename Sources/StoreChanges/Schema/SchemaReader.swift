@@ -27,7 +27,11 @@ struct SchemaReader {
         self.db = db
         scratch = try DatabaseQueue(configuration: ScratchEvaluator.configuration)
         self.rules = rules
-        let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        // A trigger may have the name of a table or an index.
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL"
+        )
         statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
         isOfCoreData = StoreSchema.isOfCoreData(tables: statements.keys)
         excludedTables = Set(rules.excludedTables.map(\.sqlName))
@@ -76,12 +80,20 @@ struct SchemaReader {
     // MARK: Tables that don't synchronize
 
     /// Why a table doesn't synchronize whatever it holds; `nil` if it may.
-    func exclusion(of table: ListedTable) -> String? {
+    func exclusion(of table: ListedTable) throws -> String? {
         switch table.kind {
         case "view": return "A view holds no rows of its own."
         case "virtual":
-            return
-                "A virtual table is kept by its module. Triggers keep it up to date; otherwise an FTS table is rebuilt."
+            if let problem = try problem(ofVirtualTable: table.name) {
+                return """
+                    It's a virtual table that needs what only the app has (\(problem)). It's out of date after other devices' \
+                    edits until the app rebuilds it, or synchronizes through its own connection.
+                    """
+            }
+            return """
+                A virtual table is kept by its module. Triggers keep it up to date; otherwise an FTS table with content= is \
+                rebuilt.
+                """
         case "shadow": return "It belongs to a virtual table."
         default: break
         }
@@ -93,6 +105,16 @@ struct SchemaReader {
         }
         if Self.isBookkeeping(name) { return "It records which migrations this device's app has run." }
         return nil
+    }
+
+    /// Why SQLite can't use a virtual table here, as for lack of its module or tokenizer; `nil` if it can.
+    private func problem(ofVirtualTable name: String) throws -> String? {
+        do {
+            _ = try db.makeStatement(sql: "SELECT * FROM \(name.quotedName)")
+            return nil
+        } catch let error as DatabaseError {
+            return error.message ?? "\(error.resultCode)"
+        }
     }
 
     private static func isBookkeeping(_ name: String) -> Bool {
@@ -363,43 +385,5 @@ extension CheckConstraint {
         let others = Set(relations + ["(", ")", ",", "-", "\"or\"", "\"and\""])
         return expression.contains(name) && !Set(relations).isDisjoint(with: expression)
             && expression.allSatisfy { $0 == name || others.contains($0) || Int64($0) != nil }
-    }
-}
-
-/// The expressions of a `CREATE INDEX` statement, which no pragma tells.
-struct IndexDefinition {
-    /// The expression after `WHERE`, if there is one.
-    let condition: String?
-    private let expressions: [String]
-
-    /// Reads a statement; `nil` if it isn't one of this kind, as for indexes that belong to a constraint.
-    init?(_ tokens: SQLTokens) {
-        // The name of an index or table could be a keyword in quotes, but never an unquoted ON.
-        guard let on = tokens.tokens.firstIndex(where: { $0.isKeyword("ON") }), on + 2 < tokens.tokens.count,
-            tokens.tokens[on + 2] == .symbol("("), let end = tokens.closing(on + 2)
-        else { return nil }
-        expressions = tokens.split(on + 3..<end).map { Self.expression(in: $0, of: tokens) }
-        let rest = end + 1..<tokens.tokens.count
-        condition =
-            rest.first.flatMap { tokens.tokens[$0].isKeyword("WHERE") ? $0 : nil }
-            .map { tokens.text($0 + 1..<tokens.tokens.count) }
-    }
-
-    /// The expression of a term, in SQL.
-    func expression(at index: Int) -> String? { expressions.indices.contains(index) ? expressions[index] : nil }
-
-    /// A term without `COLLATE` and the order, which follow its expression.
-    private static func expression(in range: Range<Int>, of tokens: SQLTokens) -> String {
-        var range = range
-        while let last = range.last {
-            if tokens.tokens[last].isKeyword("ASC") || tokens.tokens[last].isKeyword("DESC") {
-                range = range.dropLast()
-            } else if last > range.lowerBound, tokens.tokens[last - 1].isKeyword("COLLATE") {
-                range = range.dropLast(2)
-            } else {
-                break
-            }
-        }
-        return tokens.text(range)
     }
 }

@@ -33,7 +33,7 @@ public struct StoreSchema: Hashable, Sendable {
             let clash =
                 counts[listed.name] == 1
                 ? nil : "Another table has a name of the same characters in another Unicode form."
-            if let reason = clash ?? reader.exclusion(of: listed) {
+            if let reason = try clash ?? reader.exclusion(of: listed) {
                 reports.append(TableReport(listed.name, excludedBecause: reason))
                 unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
                 continue

@@ -19,10 +19,15 @@ extension SynchronizedStore {
 
     /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization captures it.
     ///
+    /// What the user changed before is captured first.
+    ///
     /// - Parameter number: The number of the entry.
-    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row.
+    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row, and
+    ///   `massDeletion` if more than half of a table's rows are gone.
     package func restore(_ number: Int64) throws {
         try locked {
+            // A new row may have got the number of a row that was deleted since the last capture.
+            _ = try recordChangesLocked(allowsDeletions: false)
             try replicaDatabase.write { _ in
                 do {
                     try store.write(foreignKeys: true) { db in

@@ -47,7 +47,7 @@ extension SynchronizedStore {
                 }
                 try replicaDatabase.write { _ in try replica.prepare(db, retriesRefused: retriesRefused) }
                 try observer.reached("captured")
-                outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
+                outcome.note(try replicaDatabase.read { _ in try replica.write(to: db) })
                 return .commit
             }
         } catch let error as RefusedRows {
@@ -86,7 +86,7 @@ extension SynchronizedStore {
         guard let (written, leftState) = try writePrepared(unlessChangedSince: version) else { return false }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
-        outcome.written = written
+        outcome.note(written)
         guard let leftState, let status = settledStatus(leftIn: leftState) else { return true }
         try replicaDatabase.write { _ in try replica.remember(status) }
         return true
@@ -95,7 +95,7 @@ extension SynchronizedStore {
     /// Writes what was prepared, without the rows that the store's constraints refuse.
     private func writePrepared(
         unlessChangedSince version: Int
-    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {
+    ) throws -> (WrittenChanges, StoreConnection.LeftState?)? {
         while true {
             do {
                 return try replicaDatabase.read { _ in try write(unlessChangedSince: version) }
@@ -111,8 +111,8 @@ extension SynchronizedStore {
     /// the next synchronization has to capture.
     private func write(
         unlessChangedSince version: Int
-    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState?)? {
-        var written: [String: ChangeCounts]?
+    ) throws -> (WrittenChanges, StoreConnection.LeftState?)? {
+        var written: WrittenChanges?
         var isChanged = false
         let leftState = try store.write { db in
             try replica.refuseOtherStore(db)
@@ -128,5 +128,11 @@ extension SynchronizedStore {
             return .commit
         }
         return written.map { ($0, isChanged ? nil : leftState) }
+    }
+}
+
+extension SynchronizedStore.Outcome {
+    fileprivate mutating func note(_ changes: WrittenChanges) {
+        (written, staleSearchIndexes) = (changes.counts, changes.staleSearchIndexes)
     }
 }

@@ -77,6 +77,8 @@ package final class SynchronizedStore {
         package var captured: [OwnSet] = []
         /// How many rows of the store changed, by table.
         package var written: [String: ChangeCounts] = [:]
+        /// The search indexes that are out of date, because they need what only the app has.
+        package var staleSearchIndexes: [String] = []
         /// Whether sets of other devices wait until this device's app is updated.
         package var needsNewerSchema = false
         /// The rows that the store's constraints refuse, by table: they wait until the store takes them.

@@ -52,15 +52,16 @@ extension StoreWriter {
             let reference = RowReference(name, row)
             wrong.append(Target(row: reference, former: nil, present: try state.row(reference)))
         }
-        try writeTogether(wrong)
+        var wrongCounts: [(row: RowReference, former: Int)] = []
         for row in Set(counts.keys).union(try state.countedNames(of: name).map { RowReference(name, $0) }).sorted() {
-            guard !refused.contains(row.row) else { continue }
-            let (former, wanted) = (counts[row] ?? 0, try state.count(row) ?? 0)
-            if former != wanted { isChanged = true }
-            for _ in former..<max(former, wanted) { try table.insertCounted(row) }
-            for _ in wanted..<max(former, wanted) { try table.deleteOne(row) }
+            let former = counts[row] ?? 0
+            guard try former != state.count(row) ?? 0, !refused.contains(row.row) else { continue }
+            wrongCounts.append((row, former))
         }
-        return try table.deleteUnnamedRows() || isChanged
+        for (row, former) in wrongCounts { try deleteSurplus(of: row, from: former) }
+        try writeTogether(wrong)
+        try collectRefusals(wrongCounts, row: { $0.row }) { try insertMissing(of: $0.row, from: $0.former) }
+        return try table.deleteUnnamedRows() || isChanged || !wrongCounts.isEmpty
     }
 
     /// Rebuilds the search indexes that triggers didn't keep up to date.
@@ -68,29 +69,38 @@ extension StoreWriter {
     /// - Parameters:
     ///   - tables: The tables whose triggers didn't run.
     ///   - written: All tables that were written. Where no trigger names an index of one, the app itself keeps it up to date.
+    /// - Returns: The indexes that can't be rebuilt here, because only the app has their tokenizer or another function.
     /// - Throws: `DatabaseError`.
-    func rebuildSearchIndexes(of tables: Set<String>, among written: some Sequence<String>) throws {
+    func rebuildSearchIndexes(of tables: Set<String>, among written: some Sequence<String>) throws -> [String] {
         let written = tables.union(written)
-        guard !written.isEmpty else { return }
+        guard !written.isEmpty else { return [] }
+        var stale: [String] = []
         lazy var named = Result { try namesInTriggers() }
         let statements = try store.all(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%USING fts%'"
         )
         for values in statements {
             guard let name = values.text(0), let statement = values.text(1),
-                let content = SearchIndex.contentTable(of: SQLTokens(statement)),
-                written.contains(where: { $0.isSameName(as: content) }),
-                try tables.contains(where: { $0.isSameName(as: content) }) || !named.get().contains(name.sqlName)
+                let content = SearchIndex.content(of: SQLTokens(statement))
             else { continue }
-            try store.execute("INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')")
+            let view = "SELECT 1 FROM sqlite_schema WHERE type = 'view' AND name = ? COLLATE NOCASE"
+            let isView = try store.first(view, [.text(content)]) != nil
+            // A view may show rows of any table.
+            func isAmong(_ tables: Set<String>) -> Bool {
+                isView ? !tables.isEmpty : tables.contains { $0.isSameName(as: content) }
+            }
+            guard isAmong(written), try isAmong(tables) || !named.get().contains(name.sqlName) else { continue }
+            let rebuild = "INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')"
+            if try !attempt({ try store.execute(rebuild) }) { stale.append(name) }
         }
+        return stale
     }
 }
 
 /// A full-text index of SQLite.
 enum SearchIndex {
-    /// The table that an index was created for with the option `content`; `nil` if it holds its text itself.
-    static func contentTable(of tokens: SQLTokens) -> String? {
+    /// The table or view that an index was created for with the option `content`; `nil` if it holds its text itself.
+    static func content(of tokens: SQLTokens) -> String? {
         for index in tokens.tokens.indices.dropLast(2)
         where tokens.tokens[index].isKeyword("CONTENT") && tokens.tokens[index + 1] == .symbol("=") {
             switch tokens.tokens[index + 2] {

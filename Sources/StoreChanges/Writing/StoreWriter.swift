@@ -107,9 +107,9 @@ final class StoreWriter {
 
     /// Writes everything.
     ///
-    /// - Returns: How many rows were inserted, updated and deleted, by table.
+    /// - Returns: What was written.
     /// - Throws: `DatabaseError`; ``RefusedRows`` if constraints refuse some, and then the transaction has to be rolled back.
-    func write() throws -> [String: ChangeCounts] {
+    func write() throws -> WrittenChanges {
         do {
             return try writeAll()
         } catch let error as RefusedRows {
@@ -117,7 +117,7 @@ final class StoreWriter {
         }
     }
 
-    private func writeAll() throws -> [String: ChangeCounts] {
+    private func writeAll() throws -> WrittenChanges {
         var counts: [String: ChangeCounts] = [:]
         var waiting: [Target] = []
         var unsynchronized = UnsynchronizedRows(in: store, state.schema.unsynchronizedReferences)
@@ -136,18 +136,20 @@ final class StoreWriter {
             counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
             if try mayRollBack || !attempt({ try writeCount(row) }) { waitingCounts.append(row) }
         }
+        // Where no row is written, no trigger runs and no row is replaced: a new token alone needn't read a table.
+        guard !counts.isEmpty else { return WrittenChanges() }
         if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
-        let runsTriggers = try store.set(.triggers, enabled: false)
-        defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
-        try writeTogether(waiting)
-        try collectRefusals(waitingCounts, row: { $0 }, write: writeCount)
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
-        for table in try tablesToPutRight() where try putRight(table, mayRollBack: mayRollBack) {
-            changed.insert(table)
+        let tablesToPutRight = try tablesToPutRight()
+        try withoutTriggers {
+            try collectRefusals(waitingCounts, row: { $0 }) { try deleteSurplus(of: $0, from: pending.baseCount($0)) }
+            try writeTogether(waiting)
+            try collectRefusals(waitingCounts, row: { $0 }) { try insertMissing(of: $0, from: pending.baseCount($0)) }
+            for table in tablesToPutRight where try putRight(table, mayRollBack: mayRollBack) { changed.insert(table) }
+            try unsynchronized.followForeignKeys()
         }
-        try unsynchronized.followForeignKeys()
-        try rebuildSearchIndexes(of: changed, among: counts.keys)
-        return counts
+        let stale = try rebuildSearchIndexes(of: changed, among: counts.keys)
+        return WrittenChanges(counts: counts, staleSearchIndexes: stale)
     }
 
     /// Whether a trigger or a constraint may end the transaction, so that nothing can be tried.
@@ -170,23 +172,29 @@ final class StoreWriter {
     }
 
     /// Tries to write a row by a single statement.
+    ///
+    /// - Returns: Whether the row is written: a constraint may refuse it.
+    /// - Throws: `DatabaseError` if no row can be written, as on a full disk.
     func tries(_ target: Target) throws -> Bool {
         do {
             try write(target)
             return true
-        } catch is DatabaseError {
+        } catch let error as DatabaseError where error.isOfRow {
             return false
         }
     }
 
-    /// Tries to write a row in a savepoint.
-    private func attempt(_ body: () throws -> Void) throws -> Bool {
+    /// Tries to write rows or a search index in a savepoint.
+    ///
+    /// - Returns: Whether they are written: a constraint or a trigger may refuse that.
+    /// - Throws: `DatabaseError` if nothing can be written, as on a full disk.
+    func attempt(_ body: () throws -> Void) throws -> Bool {
         try store.execute("SAVEPOINT row")
         do {
             try body()
             try store.execute("RELEASE row")
             return true
-        } catch  where error is DatabaseError || error is RefusedRows {
+        } catch  where error is RefusedRows || (error as? DatabaseError)?.isOfRowOrSearchIndex == true {
             try store.execute("ROLLBACK TO row")
             try store.execute("RELEASE row")
             return false
@@ -224,12 +232,21 @@ final class StoreWriter {
     }
 
     private func writeCount(_ row: RowReference) throws {
-        let table = try table(row.table)
-        let (former, present) = (try pending.baseCount(row), try state.count(row) ?? 0)
-        for _ in former..<max(former, present) {
-            try table.insertCounted(row)
-        }
-        for _ in present..<max(former, present) { try table.deleteOne(row) }
+        let former = try pending.baseCount(row)
+        try deleteSurplus(of: row, from: former)
+        try insertMissing(of: row, from: former)
+    }
+
+    /// Deletes as many of equal rows without a key as the store has too many.
+    ///
+    /// They may be in the way of other rows. So all surplus rows go before any missing row comes.
+    func deleteSurplus(of row: RowReference, from former: Int) throws {
+        for _ in stride(from: former, to: try state.count(row) ?? 0, by: -1) { try table(row.table).deleteOne(row) }
+    }
+
+    /// Inserts as many of equal rows without a key as the store has too few.
+    func insertMissing(of row: RowReference, from former: Int) throws {
+        for _ in stride(from: former, to: try state.count(row) ?? 0, by: 1) { try table(row.table).insertCounted(row) }
     }
 
     // MARK: Afterwards
@@ -240,6 +257,14 @@ final class StoreWriter {
         try state.db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
         try ReplicaRefusals(state).removeSettled()
     }
+}
+
+/// What a write changed in a store.
+package struct WrittenChanges: Hashable, Sendable {
+    /// How many rows were inserted, updated and deleted, by table.
+    package var counts: [String: ChangeCounts] = [:]
+    /// The search indexes that are out of date, because they can't be rebuilt here.
+    package var staleSearchIndexes: [String] = []
 }
 
 /// How many rows of a table changed.

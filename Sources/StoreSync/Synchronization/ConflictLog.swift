@@ -72,8 +72,11 @@ public struct ConflictLog: Sendable {
 
     /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization publishes it.
     ///
+    /// What the user changed before is recorded first.
+    ///
     /// - Parameter number: The number of the entry.
-    /// - Throws: ``StoreSyncError``, with `conflictNotFound`, or `cannotRestore` if a constraint refuses the row.
+    /// - Throws: ``StoreSyncError``, with `conflictNotFound`, `cannotRestore` if a constraint refuses the row, or
+    ///   `massDeletion` if more than half of a table's rows are gone.
     public func restore(_ number: Int64) async throws {
         try await using { try $0.restore(number) }
     }

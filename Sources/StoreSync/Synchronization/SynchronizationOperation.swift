@@ -252,6 +252,7 @@ public actor SynchronizationOperation: Operation {
                 waiting: waiting,
                 isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
                 warnings: update + missing + outcome.refusals.map(Self.warning)
+                    + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
                     + (try Self.differences(from: news.heads, store))
             )
         }
@@ -282,6 +283,13 @@ public actor SynchronizationOperation: Operation {
             \(rows) of \(refusal.table) can't be written into the store of this device (\(refusal.reason)), and will be once \
             the store takes them. Other devices have them. Update the app on this device, or edit what they clash with.
             """
+    }
+
+    private static func warning(ofStaleSearchIndex name: String) -> String {
+        """
+        The search index \(name) is out of date until the app rebuilds it, since it needs what only the app has, as a \
+        tokenizer. Open the app, or let it synchronize through its own connection.
+        """
     }
 
     private static let waitsForUpdate =

@@ -121,6 +121,36 @@ struct StoreSchemaTests {
         )
     }
 
+    @Test("A search index whose tokenizer only the app has is reported")
+    func unknownTokenizer() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE VIRTUAL TABLE search USING fts5 (title, content = note, content_rowid = id);
+            CREATE VIRTUAL TABLE other USING fts5 (title, content = note, content_rowid = id);
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = replace(sql, ')', ', tokenize = app)') WHERE name = 'search';
+            PRAGMA writable_schema = RESET;
+            """
+        )
+        func reason(_ table: String) -> String? { schema.reports.first { $0.table == table }?.reason }
+        #expect(reason("search")?.contains("only the app has (no such tokenizer: app)") == true)
+        #expect(reason("other")?.contains("with content= is rebuilt") == true)
+        #expect(schema.tables.map(\.name) == ["note"])
+    }
+
+    @Test("A trigger with the name of a table or an index isn't taken for either")
+    func namesOfTriggers() throws {
+        let rest = """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT CHECK (name <> ''));
+            CREATE UNIQUE INDEX tag_name ON tag (lower(name)) WHERE name IS NOT NULL;
+            """
+        let note = "CREATE TABLE note (id INTEGER PRIMARY KEY);"
+        let triggers = ["tag", "tag_name"].map { "CREATE TRIGGER \($0) AFTER INSERT ON note BEGIN SELECT 1; END;" }
+        let expected = try #require(try schema(note + rest).table("tag"))
+        #expect(try schema(note + triggers.joined() + rest).table("tag") == expected)
+    }
+
     @Test("No table of Core Data's stores synchronizes")
     func coreData() throws {
         let schema = try schema(

@@ -19,6 +19,8 @@ final class SimulatedDevice {
     var arrived: [ClientID: Int] = [:]
     /// The heads that this device published.
     private(set) var heads: [ClientHead] = []
+    /// The search indexes that the last write left out of date.
+    private(set) var staleSearchIndexes: [String] = []
     /// Which of the heads of each other device this device read last.
     var readHeads: [ClientID: Int] = [:]
 
@@ -308,9 +310,9 @@ final class SimulatedDevice {
     }
 
     private func writePrepared(upTo last: WriteStep, isApart: Bool = false) throws -> [String: ChangeCounts] {
-        let counts: [String: ChangeCounts]?
+        let written: WrittenChanges?
         do {
-            counts = try replicaDatabase.read { _ in
+            written = try replicaDatabase.read { _ in
                 try store.write { try !isApart || replica.canWrite(to: $0) ? replica.write(to: $0) : nil }
             }
         } catch let error as DatabaseError where isApart && error.resultCode == .SQLITE_CONSTRAINT {
@@ -320,9 +322,10 @@ final class SimulatedDevice {
             try replicaDatabase.write { _ in try replica.refuse(error) }
             return try writePrepared(upTo: last)
         }
-        guard let counts, last != .write else { return counts ?? [:] }
+        staleSearchIndexes = written?.staleSearchIndexes ?? []
+        guard let written, last != .write else { return written?.counts ?? [:] }
         try replicaDatabase.write { _ in try replica.finish() }
-        return counts
+        return written.counts
     }
 
     /// The rows that the store refuses.

@@ -1,0 +1,153 @@
+import GRDB
+import Testing
+
+@testable import StoreChanges
+
+@Suite("Writing what merging changed", .timeLimit(.minutes(60)))
+struct StoreWriterTests {
+    /// The rows of a query on a device, without the quotes of text.
+    private static func rows(_ device: SimulatedDevice, _ sql: String) throws -> [String] {
+        try device.rows(sql).map { $0.replacing("\"", with: "") }
+    }
+
+    /// Lets one device integrate and write what the user of another one changed.
+    private static func bring(_ devices: DevicePair) throws {
+        let former = devices.laptop.sets.count
+        try devices.laptop.capture()
+        try devices.phone.integrate(Array(devices.laptop.sets.dropFirst(former)))
+        try devices.phone.write()
+    }
+
+    @Test("A full disk while writing is reported as such, whether triggers run or not", arguments: [false, true])
+    func fullDisk(hasTrigger: Bool) throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        if hasTrigger {
+            try phone.write {
+                try $0.execute(sql: "CREATE TRIGGER nothing AFTER INSERT ON note BEGIN SELECT 1; END")
+            }
+        }
+        for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
+        try laptop.write {
+            try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', hex(zeroblob(1000000)))")
+        }
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        // The file can't become larger than it is.
+        try phone.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
+        let error = #expect(throws: StoreChangesError.self) {
+            try fixture.open("phone", through: phone).synchronized(with: sets)
+        }
+        #expect(error?.code == .cannotWrite && error?.message.contains("free space") == true)
+        try phone.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1000000") }
+        _ = try fixture.open("phone", through: phone).synchronized(with: [])
+        #expect(try phone.read { try String.fetchAll($0, sql: "SELECT title FROM note") } == ["milk"])
+    }
+
+    @Test("Rows without a key that pass on a unique value are written where a trigger refuses deletes")
+    func passedOnWithoutKey() throws {
+        let devices = try DevicePair("CREATE TABLE line (text TEXT, number INT UNIQUE)")
+        try devices.phone.edit("CREATE TRIGGER kept BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'kept'); END")
+        try devices.laptop.edit("INSERT INTO line VALUES ('milk', 1)")
+        try Self.bring(devices)
+        // By its name the new row comes first.
+        try devices.laptop.edit("DELETE FROM line; INSERT INTO line VALUES ('beer', 1)")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT * FROM line") == ["beer|1"])
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
+
+    @Test("Rows without a key are put right where a trigger exchanges their unique values")
+    func exchangedWithoutKey() throws {
+        let devices = try DevicePair(
+            "CREATE TABLE line (text TEXT, number INT UNIQUE); CREATE TABLE note (id INTEGER PRIMARY KEY)"
+        )
+        try devices.phone.edit(
+            """
+            CREATE TRIGGER exchange AFTER INSERT ON note BEGIN
+                UPDATE line SET text = CASE text WHEN 'milk' THEN 'bread' ELSE 'milk' END;
+            END
+            """
+        )
+        try devices.laptop.edit("INSERT INTO line VALUES ('milk', 1), ('bread', 2)")
+        try Self.bring(devices)
+        try devices.laptop.edit("INSERT INTO note VALUES (1)")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT * FROM line ORDER BY number") == ["milk|1", "bread|2"])
+        #expect(try Self.rows(devices.phone, "SELECT id FROM note") == ["1"])
+        #expect(try devices.phone.capture() == nil)
+    }
+
+    @Test("A write that renews only the token leaves all rows as they are, whatever the triggers")
+    func tokenAlone() throws {
+        let device = try SimulatedDevice(
+            "laptop",
+            schemaSQL: """
+                CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+                CREATE TRIGGER note_added AFTER INSERT ON note BEGIN UPDATE note SET title = trim(title); END;
+                """
+        )
+        try device.edit("INSERT INTO note VALUES (1, 'milk')")
+        try device.capture()
+        try device.write()
+        // A table that is read is also put right: it becomes as it was captured.
+        try device.edit("UPDATE note SET title = 'bread'")
+        #expect(try device.write().isEmpty)
+        #expect(try Self.rows(device, "SELECT title FROM note") == ["bread"])
+        #expect(try device.capture()?.changes.count == 1)
+    }
+
+    @Test("What a temporary trigger changes is put right, and the trigger runs on the app's next edit")
+    func temporaryTrigger() throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, edits INT DEFAULT 0)")
+        try devices.phone.edit(
+            """
+            CREATE TEMPORARY TRIGGER IF NOT EXISTS "an ""edit" AFTER UPDATE ON main.note WHEN new.title <> ''
+            BEGIN UPDATE note SET edits = edits + 1 WHERE id = new.id; END
+            """
+        )
+        try devices.laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try Self.bring(devices)
+        for title in ["oat milk", "soy milk"] {
+            try devices.laptop.edit("UPDATE note SET title = '\(title)'")
+            try Self.bring(devices)
+            #expect(try Self.rows(devices.phone, "SELECT title, edits FROM note") == ["\(title)|0"])
+            #expect(try devices.phone.capture() == nil)
+        }
+        try devices.phone.edit("UPDATE note SET title = 'milk'")
+        #expect(try Self.rows(devices.phone, "SELECT title, edits FROM note") == ["milk|1"])
+    }
+
+    @Test(
+        "What a temporary trigger refuses is written without it, and the trigger refuses the app's next edit",
+        arguments: ["ABORT, 'no'", "ROLLBACK, 'no'", "IGNORE"]
+    )
+    func refusingTemporaryTrigger(action: String) throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try devices.phone.edit(
+            "CREATE TEMP TRIGGER refused BEFORE DELETE ON note BEGIN SELECT RAISE(\(action)); END"
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk'), (2, 'bread')")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM note WHERE id = 1")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT title FROM note") == ["bread"])
+        #expect(try devices.phone.capture() == nil)
+        #expect(try devices.phone.edit("DELETE FROM note") == (action == "IGNORE"))
+        #expect(try Self.rows(devices.phone, "SELECT title FROM note") == ["bread"])
+    }
+
+    @Test("A row without a key is deleted though its table has many columns")
+    func manyColumns() throws {
+        let names = (0..<600).map { "c\($0)" }.joined(separator: ", ")
+        let devices = try DevicePair("CREATE TABLE line (\(names))")
+        try devices.laptop.edit("INSERT INTO line (c0, c599) VALUES ('milk', 1), ('milk', 1.0), ('milk', 2)")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM line WHERE typeof(c599) = 'real'")
+        try Self.bring(devices)
+        let rows = try Self.rows(devices.phone, "SELECT c0, c599, typeof(c599) FROM line ORDER BY c599")
+        #expect(rows == ["milk|1|integer", "milk|2|integer"])
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
+}
