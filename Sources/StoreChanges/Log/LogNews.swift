@@ -62,8 +62,6 @@ package struct ClientHead: Hashable, Sendable {
 package struct LogNews: Hashable, Sendable {
     /// Heads; of each client, the head with the highest number is remembered.
     package var heads: [ClientHead] = []
-    /// The applied prefixes of baselines; the greatest is remembered.
-    package var baselines: [StablePrefix] = []
     /// Removed clients with the last set that counts, 0 for none; the highest of several is remembered.
     package var removals: [ClientID: UInt64] = [:]
 
@@ -73,8 +71,6 @@ package struct LogNews: Hashable, Sendable {
 /// What a replica remembers of the storage, besides sets.
 package struct LogKnowledge: Hashable, Sendable {
     package var heads: [ClientID: ClientHead] = [:]
-    /// The greatest prefix of a baseline.
-    package var baseline: StablePrefix?
     package var removals: [ClientID: UInt64] = [:]
     /// What is stable in this replica: it can't be undone any more.
     package var stable: StablePrefix?
@@ -86,16 +82,11 @@ package struct LogKnowledge: Hashable, Sendable {
         for head in news.heads where heads[head.client].map({ $0.number < head.number }) ?? true {
             heads[head.client] = head
         }
-        for prefix in news.baselines where baseline.map({ $0.position < prefix.position }) ?? true {
-            baseline = prefix
-        }
         for (client, sequence) in news.removals { removals[client] = max(removals[client] ?? 0, sequence) }
     }
 
-    /// The prefixes of other clients and baselines that reach beyond this replica's own.
+    /// The prefixes of other clients that reach beyond this replica's own.
     var publishedPrefixes: [StablePrefix] {
-        (heads.values.compactMap(\.stable) + [baseline].compactMap(\.self)).filter { prefix in
-            stable.map { $0.position < prefix.position } ?? true
-        }
+        heads.values.compactMap(\.stable).filter { prefix in stable.map { $0.position < prefix.position } ?? true }
     }
 }

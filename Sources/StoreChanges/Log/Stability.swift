@@ -3,7 +3,7 @@ extension SetJudgement {
     /// every known set beyond it has seen all of it.
     ///
     /// Without the second condition a set that is still on its way, captured before its author's last head, could depend on
-    /// what was trimmed. Clients are known by their heads, by what heads and sets have seen, or by a baseline.
+    /// what was trimmed. Clients are known by their heads, and by what heads and sets have seen.
     ///
     /// - Parameters:
     ///   - integrated: The integrated sets beyond the former prefix, in the total order.
@@ -52,9 +52,7 @@ extension SetJudgement {
         var clients = Set(knowledge.heads.keys).union(storeSeen.keys)
         for head in knowledge.heads.values { clients.formUnion(head.seen.keys) }
         for entry in entries.values { clients.formUnion(Array(entry.header.seen.keys) + [entry.header.id.client]) }
-        for prefix in [knowledge.stable, knowledge.baseline] {
-            clients.formUnion(prefix.map { Array($0.vector.keys) } ?? [])
-        }
+        if let stable = knowledge.stable { clients.formUnion(stable.vector.keys) }
         var vectors = [effective(storeSeen)]
         for other in clients where other != client && knowledge.removals[other] == nil {
             guard let head = knowledge.heads[other] else { return nil }

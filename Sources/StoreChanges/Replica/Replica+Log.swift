@@ -1,12 +1,12 @@
 extension Replica {
     /// Remembers what the storage says besides sets, and integrates the sets that count by now.
     ///
-    /// - Parameter news: Heads, baselines and removals.
+    /// - Parameter news: Heads and removals.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     package func remember(_ news: LogNews) throws {
         try keepStoreSeen()
         try ReplicaKnowledge(db).remember(news)
-        for prefix in news.heads.compactMap(\.stable) + news.baselines { try advanceClock(to: prefix.position.stamp) }
+        for prefix in news.heads.compactMap(\.stable) { try advanceClock(to: prefix.position.stamp) }
         try log.integrate()
     }
 
@@ -66,11 +66,7 @@ extension Replica {
     }
 
     private func digest(at prefix: StablePrefix) throws -> StateDigest? {
-        let last = prefix.position
-        let position: [StoredValue] = [
-            .integer(Int64(last.stamp.rawValue)), .text(last.id.client.rawValue),
-            .integer(Int64(clamping: last.id.sequence)),
-        ]
+        let position = prefix.position.values
         let rows = try db.all(
             """
             SELECT client, max(sequence), digest FROM sets

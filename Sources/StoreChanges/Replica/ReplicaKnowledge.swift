@@ -14,16 +14,11 @@ struct ReplicaKnowledge {
             guard let client = values.text(0), let sequence = values.integer(1) else { continue }
             knowledge.removals[ClientID(rawValue: client)] = UInt64(sequence)
         }
-        knowledge.baseline = try prefix(.baseline)
-        knowledge.stable = try prefix(.stable)
-        return knowledge
-    }
-
-    private func prefix(_ fact: ReplicaFact) throws -> StablePrefix? {
-        try fact.read(db).map { bytes in
+        knowledge.stable = try ReplicaFact.stable.read(db).map { bytes in
             var parser = ByteParser(bytes)
             return try parser.prefix()
         }
+        return knowledge
     }
 
     /// Remembers news.
@@ -43,15 +38,12 @@ struct ReplicaKnowledge {
                 [.text(client.rawValue), .integer(Int64(clamping: sequence))]
             )
         }
-        if let baseline = knowledge.baseline { try write(baseline, .baseline) }
     }
 
-    func setStable(_ prefix: StablePrefix) throws { try write(prefix, .stable) }
-
-    private func write(_ prefix: StablePrefix, _ fact: ReplicaFact) throws {
+    func setStable(_ prefix: StablePrefix) throws {
         var writer = ByteWriter()
         writer.prefix(prefix)
-        try fact.write(writer.bytes, db)
+        try ReplicaFact.stable.write(writer.bytes, db)
     }
 }
 

@@ -9,9 +9,7 @@ extension ReplicaLog {
             """,
             [
                 .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-                .text(conflict.rule.rawValue), try state.table(conflict.row.table),
-                .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
-            ]
+            ] + values(of: conflict)
         ) != nil
     }
 
@@ -25,20 +23,46 @@ extension ReplicaLog {
             """,
             [
                 .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-                .integer(Int64(stamp.rawValue)), .text(conflict.rule.rawValue), try state.table(conflict.row.table),
-                .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
-                other.map { .text($0.set.client.rawValue) } ?? .null,
-                other.map { .integer(Int64($0.set.sequence)) } ?? .null,
-                other.map { .integer(Int64($0.time.rawValue)) } ?? .null,
-            ]
+                .integer(Int64(stamp.rawValue)),
+            ] + values(of: conflict) + values(of: other)
         )
     }
 
-    /// Removes the entries of a set that is undone, or integrated again.
-    func forgetConflicts(of set: SetID) throws {
-        try state.db.execute(
-            "DELETE FROM conflicts WHERE client = ? AND sequence = ?",
-            [.text(set.client.rawValue), .integer(Int64(set.sequence))]
+    /// Makes these the entries of a set.
+    ///
+    /// Entries that the set had before keep their numbers, by which the user knows them.
+    func setConflicts(_ conflicts: [(Conflict, other: ChangeAuthor?)], of set: SyncChangeSet.Header) throws {
+        let former = try db.all(
+            "SELECT number, rule, tbl, name, lost, kept FROM conflicts WHERE client = ? AND sequence = ? ORDER BY number",
+            [.text(set.id.client.rawValue), .integer(Int64(set.id.sequence))]
         )
+        var numbers = Dictionary(grouping: former) { $0.dropFirst() }.mapValues { $0.map { $0[0] } }
+        for (conflict, other) in conflicts {
+            let content = try values(of: conflict)[...]
+            if let number = numbers[content]?.first {
+                numbers[content]?.removeFirst()
+                let columns = "other_client = ?, other_sequence = ?, other_stamp = ?"
+                try db.execute("UPDATE conflicts SET \(columns) WHERE number = ?", values(of: other) + [number])
+            } else {
+                try insert(conflict, set.stamp, other)
+            }
+        }
+        for number in numbers.values.joined() { try db.execute("DELETE FROM conflicts WHERE number = ?", [number]) }
+    }
+
+    /// Rule, table, name, and what was lost and kept.
+    private func values(of conflict: Conflict) throws -> [StoredValue] {
+        [
+            .text(conflict.rule.rawValue), try state.table(conflict.row.table), .blob(conflict.row.row.encoded),
+            .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
+        ]
+    }
+
+    private func values(of author: ChangeAuthor?) -> [StoredValue] {
+        guard let author else { return [.null, .null, .null] }
+        return [
+            .text(author.set.client.rawValue), .integer(Int64(author.set.sequence)),
+            .integer(Int64(author.time.rawValue)),
+        ]
     }
 }

@@ -254,6 +254,11 @@ struct ReplicaLog {
         let integrated = try entries(.integrated)
         let common = zip(ready, integrated).prefix { $0 == $1 }.count
         for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
+        // A set that is folded again keeps the entries that it has again, and their numbers.
+        let isFolded = Set(ready[common...].map(\.header.id))
+        for entry in integrated[common...] where !isFolded.contains(entry.header.id) {
+            try setConflicts([], of: entry.header)
+        }
         try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
         for void in judgement.void { try setStatus(.void, of: void) }
         guard common < ready.count else { return }
@@ -307,9 +312,7 @@ struct ReplicaLog {
             "UPDATE sets SET status = 1, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
             [.blob(progress.digest.bytes)] + entry.reference.values
         )
-        // A set of a removed client counts again if another device notes a later set as its last one.
-        try forgetConflicts(of: set.header.id)
-        for (conflict, other) in zip(conflicts, authors) { try insert(conflict, set.header.stamp, other) }
+        try setConflicts(Array(zip(conflicts, authors)), of: set.header)
     }
 
     private func undo(_ entry: LogEntry, _ stable: StablePrefix?) throws {
@@ -323,7 +326,6 @@ struct ReplicaLog {
             "UPDATE sets SET status = 0, sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
             entry.reference.values
         )
-        try forgetConflicts(of: entry.header.id)
     }
 
     /// Writes what a set changed into the state, and keeps what the store has of the rows.
@@ -362,5 +364,12 @@ extension SetReference {
     /// The values by which the set is found: client, sequence and digest.
     var values: [StoredValue] {
         [.text(id.client.rawValue), .integer(Int64(clamping: id.sequence)), .blob(digest.rawValue)]
+    }
+}
+
+extension SetPosition {
+    /// The values by which sets are ordered: stamp, client and sequence.
+    var values: [StoredValue] {
+        [.integer(Int64(stamp.rawValue)), .text(id.client.rawValue), .integer(Int64(clamping: id.sequence))]
     }
 }

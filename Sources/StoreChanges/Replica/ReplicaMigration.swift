@@ -73,13 +73,24 @@ struct ReplicaMigration {
     private func rewrite(_ name: String, _ former: SchemaDescription.Table) throws {
         let (table, id) = (try state.schema.table(name), try state.table(name))
         for rows in ["rows", "tombs", "pending", "replaced"] {
-            // Read at once: a table that is written while it's read may return rows twice.
-            for values in try db.all("SELECT name, image FROM \(rows) WHERE tbl = ? AND image IS NOT NULL", [id]) {
-                let image = try image(values.bytes(1) ?? [], former, in: table)
-                try db.execute(
-                    "UPDATE \(rows) SET image = ? WHERE tbl = ? AND name = ?",
-                    [.blob(image), id, values[0]]
+            var last = StoredValue.blob([])
+            while true {
+                let page = try db.all(
+                    """
+                    SELECT name, image FROM \(rows) WHERE tbl = ? AND name > ? AND image IS NOT NULL
+                    ORDER BY name LIMIT 500
+                    """,
+                    [id, last]
                 )
+                guard let end = page.last else { break }
+                for values in page {
+                    let image = try image(values.bytes(1) ?? [], former, in: table)
+                    try db.execute(
+                        "UPDATE \(rows) SET image = ? WHERE tbl = ? AND name = ?",
+                        [.blob(image), id, values[0]]
+                    )
+                }
+                last = end[0]
             }
         }
         try rewriteFormerItems(name, former)

@@ -136,8 +136,8 @@ enum ReplicaFact: String {
     case clock
     /// For each client the last set whose effect is in the store.
     case seen
-    /// What can't be undone any more, and the greatest prefix of a baseline.
-    case stable, baseline
+    /// What can't be undone any more.
+    case stable
     /// The schema by which rows are stored here.
     case layout
     /// The digests of the schemas by which rows were stored here before.

@@ -24,10 +24,15 @@ struct ReplicaTrimming {
             try log.undo.remove(entry.reference)
             try log.setStatus(.stable, of: entry.reference)
         }
-        // Own sets stay, because their owner may have to publish them again, until baselines contain them.
+        // Own sets stay, because their owner may have to publish them again, until baselines contain them. A void set that comes
+        // before the end of the prefix never counts again.
         try state.db.execute(
-            "UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND client <> ? AND bytes IS NOT NULL",
-            [.text(client.rawValue)]
+            """
+            UPDATE sets SET bytes = NULL
+            WHERE (status = 3 OR status = 2 AND (stamp, client, sequence) <= (?, ?, ?))
+            AND origin = 0 AND client <> ? AND bytes IS NOT NULL
+            """,
+            prefix.position.values + [.text(client.rawValue)]
         )
         try ReplicaKnowledge(state.db).setStable(prefix)
     }

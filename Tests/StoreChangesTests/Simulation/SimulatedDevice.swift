@@ -331,6 +331,13 @@ final class SimulatedDevice {
     /// The rows that the store refuses.
     func refusals() throws -> [RefusalSummary] { try replicaDatabase.read { _ in try replica.refusals() } }
 
+    /// The size of all void sets.
+    func voidByteCount() throws -> Int {
+        try replicaDatabase.read {
+            try Int.fetchOne($0, sql: "SELECT total(length(bytes)) FROM sets WHERE status = 2") ?? 0
+        }
+    }
+
     func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
     func loggedConflicts() throws -> [LoggedConflict] { try replicaDatabase.read { _ in try replica.conflicts() } }
     func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts().map(\.conflict) } }

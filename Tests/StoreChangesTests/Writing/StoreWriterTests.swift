@@ -24,7 +24,7 @@ struct StoreWriterTests {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         if hasTrigger {
             try phone.write {
-                try $0.execute(sql: "CREATE TRIGGER nothing AFTER INSERT ON note BEGIN SELECT 1; END")
+                try $0.execute(sql: "CREATE TRIGGER note_added AFTER INSERT ON note BEGIN SELECT 1; END")
             }
         }
         for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
