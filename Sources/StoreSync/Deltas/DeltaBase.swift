@@ -65,18 +65,6 @@ extension StoreChain {
         broken(lists, trust).isEmpty
     }
 
-    /// The first file that is longer than its manifest says: unlike a shorter one, it can't be one that is still arriving.
-    func longerFile(_ lists: [UploadName: [RemoteItem]]) -> (upload: UploadName, name: String)? {
-        for manifest in manifests {
-            for file in manifest.files {
-                let name = manifest.remoteName(of: file.file)
-                let item = lists[manifest.name]?.first { $0.name == name }
-                if let item, item.size > file.storedSize { return (manifest.name, name) }
-            }
-        }
-        return nil
-    }
-
     /// The uploads of the chain that can't be assembled: the first with a missing or damaged file, and all that build
     /// on it.
     func broken(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust) -> Set<UploadName> {

@@ -54,12 +54,12 @@ struct StoreChoice: Sendable {
         for (name, error) in published.unreadable {
             // What isn't authentic may be damaged or planted, and says nothing of this program's age.
             if error.code == .unsupportedFormat, !(error.cause is CryptographyError) { throw error }
-            corruption = error.cause is CryptographyError ? damagedManifest(of: name, error) : error
+            corruption = error
             let reason =
                 error.code == .unsupportedFormat
                 ? "is damaged, or a newer version of this program wrote it: then update this one"
                 : "hasn't fully arrived, or is damaged"
-            warnings.append("The manifest of \(name) \(reason). It isn't used.")
+            warnings.append("The manifest of \(name) \(reason). An older store is used if there is one.")
         }
         while true {
             let candidates = candidates
@@ -72,7 +72,7 @@ struct StoreChoice: Sendable {
                 candidates.contains(manifest) && !whole.contains { $0.head == manifest }
             }
             warnings += partial.map {
-                "The files of \($0.name) have not all arrived. It isn't used."
+                "The files of \($0.name) have not all arrived. An older store is used if there is one."
             }
         }
     }
@@ -125,7 +125,7 @@ struct StoreChoice: Sendable {
 
     /// Separates the uploads that are complete, with all that they build on, from incomplete ones.
     ///
-    /// An upload that doesn't fit the upload that it builds on, or has a file that is too long, is in neither list.
+    /// An upload that doesn't fit the upload that it builds on is in neither list.
     private mutating func partition(
         _ candidates: [StoreManifest]
     ) async throws -> (whole: [StoreChain], partial: [StoreManifest]) {
@@ -147,41 +147,15 @@ struct StoreChoice: Sendable {
         }
         let lists = try await catalog.files(of: Array(Set(chains.flatMap(\.manifests).map(\.name))))
         for chain in chains {
-            if chain.isWhole(lists) {
-                result.whole.append(chain)
-            } else if let longer = chain.longerFile(lists) {
-                let path = try hierarchy.upload(longer.upload).appending(longer.name)
-                corruption = StoreSyncError(
-                    .tampered,
-                    """
-                    \(path) on the remote isn't what was uploaded: it's longer. Push the store with --whole from a device that has \
-                    it, or restore the file from a backup.
-                    """
-                )
-                warnings.append("A file of \(longer.upload) is longer than it was uploaded. It isn't used.")
-            } else {
-                result.partial.append(chain.head)
-            }
+            if chain.isWhole(lists) { result.whole.append(chain) } else { result.partial.append(chain.head) }
         }
         return result
-    }
-
-    /// The error of a manifest that isn't authentic: only its client replaces it.
-    private func damagedManifest(of name: UploadName, _ error: StoreSyncError) -> StoreSyncError {
-        StoreSyncError(
-            error.code,
-            """
-            The manifest of \(name) was changed or damaged (\(hierarchy.manifest(name)) on the remote). Push with --whole from that \
-            client, or remove it: storesync remove client \(name.client).
-            """,
-            cause: error.cause
-        )
     }
 
     private mutating func noteMisfit(_ head: StoreManifest) {
         corruption = .corrupt(hierarchy.manifest(head.name), "it doesn't fit the upload that it builds on")
         warnings.append(
-            "The manifest of \(head.name) doesn't fit the upload that it builds on. It isn't used."
+            "The manifest of \(head.name) doesn't fit the upload that it builds on. An older store is used if there is one."
         )
     }
 
@@ -250,14 +224,9 @@ struct StoreChoice: Sendable {
 
     private var noUploadedStore: StoreSyncError {
         guard incomplete.isEmpty, !isArriving else {
-            let named =
-                incomplete.isEmpty ? "" : " \(incomplete.map { "\($0)" }.joined(separator: " and ")) is incomplete."
             return StoreSyncError(
                 .noUploadedStore,
-                """
-                No uploaded store of \(hierarchy.document) has fully arrived.\(named) Try again later. If that doesn't help, \
-                storesync verify says what is missing, and push --whole from a device that has the store replaces it.
-                """
+                "No uploaded store of \(hierarchy.document) has fully arrived. Try again later."
             )
         }
         guard let wanted else {
