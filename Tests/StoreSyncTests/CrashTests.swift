@@ -195,6 +195,21 @@ struct CrashTests {
             inStoreAtEnd: two,
             leastPoints: 60
         ),
+        Scenario(
+            name: "the registration and push of a document that was deleted, with the store that the device has",
+            prepare: { fixture in
+                let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+                try a.write("one")
+                _ = try await a.push().value
+                try await fixture.deleteDocument(by: b)
+                try a.write("two")
+            },
+            act: { _ = try await $0.push(recreates: true).value },
+            mayBePulled: [nil, two],
+            pulledAtEnd: two,
+            inStoreAtEnd: two,
+            leastPoints: 50
+        ),
     ]
 
     @Test(

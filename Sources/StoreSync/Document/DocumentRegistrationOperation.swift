@@ -316,7 +316,9 @@ public actor DocumentRegistrationOperation: Operation {
         let (notes, ignored) = try await clientNotes.authentic(removalNotes(remote, of: info))
         var warnings = remote.warnings + ignored
         let wasRemoved = !notes.filter { !isFormer($0, among: former, &warnings) }.isEmpty
-        let mustReplace = !found.didCreate && (wasRemoved || found.isOther)
+        let isOwn = info.originalDevice == application.client.rawValue
+        // The creator continues with its own store, also if it's a later run that completes the document.
+        let mustReplace = !found.didCreate && (wasRemoved || found.isOther && !isOwn)
         if mustReplace {
             // Recorded before the reasons are removed from the remote, or a crash would lose it.
             try await context.blocking { [state, key] in try state.markStoresForReplacement(document: key) }
@@ -335,7 +337,7 @@ public actor DocumentRegistrationOperation: Operation {
             integrityKey: integrityKey,
             didCreateDocument: found.didCreate,
             mustReplaceLocalStore: mustReplace,
-            isOwn: info.originalDevice == application.client.rawValue,
+            isOwn: isOwn,
             warnings: warnings
         )
     }

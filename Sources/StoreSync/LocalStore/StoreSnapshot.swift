@@ -164,15 +164,24 @@ struct StoreSnapshot: Sendable {
     /// Checks a downloaded store that has no expected digest, and digests it as a snapshot would be.
     static func check(download: URL, copyingTo copy: URL) throws -> ContentRoot {
         let store = try LocalStore(download)
-        if let database = try store.openDatabase(timeout: 0) {
-            defer { try? database.close() }
-            let verdict = try database.inDatabase { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-            guard verdict == "ok" else {
-                throw StoreSyncError(
-                    .corrupt,
-                    "The store on the remote is damaged or has not arrived completely: \(verdict ?? "no answer"). Try again later."
-                )
+        let verdict: String?
+        do {
+            // The first read of a database that is cut off is an error already.
+            guard let database = try store.openDatabase(timeout: 0) else {
+                return try take(of: store, at: copy).contentRoot
             }
+            defer { try? database.close() }
+            verdict = try database.inDatabase { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        } catch let error as StoreSyncError where error.code == .corrupt {
+            verdict = "it can't be read"
+        } catch let error as DatabaseError {
+            verdict = error.message
+        }
+        guard verdict == "ok" else {
+            throw StoreSyncError(
+                .corrupt,
+                "The store on the remote is damaged or has not arrived completely: \(verdict ?? "no answer"). Try again later."
+            )
         }
         return try take(of: store, at: copy).contentRoot
     }

@@ -12,7 +12,9 @@ extension StoreSyncError {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             self.init(
                 .corrupt,
-                "\(path) on this device is a damaged SQLite database. Recover it, or pull with --overwrite.",
+                """
+                \(path) on this device is a damaged SQLite database. Recover it; or move it away, and synchronize or pull again.
+                """,
                 cause: error
             )
         case .SQLITE_FULL, .SQLITE_IOERR:

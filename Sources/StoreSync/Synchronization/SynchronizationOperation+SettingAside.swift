@@ -26,21 +26,18 @@ extension SynchronizationOperation {
         let (content, aside) = try await context.blocking { [request, kept] () -> (KeptContent, String?) in
             let store = try LocalStore(request.url, pages: pages)
             if let kept, let status = kept.status, store.isUnchanged(since: status) { return (kept, nil) }
-            // Two may be set aside in one second.
-            var (suffix, number) = (".aside-\(time)", 1)
-            while FileManager.default.fileExists(atPath: LocalStore.url(besides: request.url, suffix).path) {
-                number += 1
-                suffix = ".aside-\(time)-\(number)"
-            }
-            let url = LocalStore.url(besides: request.url, suffix)
+            // What has the final name is complete, and on the disk before the store is replaced.
+            let copy = StoreReplacement.temporaryURL(for: store)
+            defer { try? FileManager.default.removeItem(at: copy) }
             for _ in 0..<Self.maximumCopies {
                 let former = StoreStatus(ofStoreAt: store.path)
                 let status = store.trustedStatus()
-                let root = try StoreSnapshot.take(of: store, at: url).contentRoot
+                let root = try StoreSnapshot.take(of: store, at: copy).contentRoot
                 let isSteady = store.isUnchanged(since: former)
-                if isSteady, root != kept?.root { return (KeptContent(root: root, status: status), url.path) }
-                try FileManager.default.removeItem(at: url)
-                if isSteady { return (KeptContent(root: root, status: status), nil) }
+                let content = KeptContent(root: root, status: status)
+                if isSteady, root != kept?.root { return (content, try Self.keep(copy, of: request.url, at: time)) }
+                try FileManager.default.removeItem(at: copy)
+                if isSteady { return (content, nil) }
             }
             throw tooBusy
         }
@@ -48,6 +45,21 @@ extension SynchronizationOperation {
         if let aside { asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside).") }
         try state.steps.reached("store set aside")
         return content.root
+    }
+
+    /// Gives a copy of a store its final name, which survives a power failure.
+    ///
+    /// - Returns: The copy's path.
+    private static func keep(_ copy: URL, of store: URL, at time: String) throws -> String {
+        try LocalFile.synchronize(copy.path)
+        var (url, number) = (LocalStore.url(besides: store, ".aside-\(time)"), 1)
+        // Two may be set aside in one second.
+        while try !LocalFile.renameExclusively(copy, to: url) {
+            number += 1
+            url = LocalStore.url(besides: store, ".aside-\(time)-\(number)")
+        }
+        try LocalFile.synchronize(url.deletingLastPathComponent().path)
+        return url.path
     }
 
     /// The error of a store that an app writes to whenever it's about to be overwritten.
