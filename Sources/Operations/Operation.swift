@@ -67,8 +67,7 @@ public protocol Operation<Output>: Actor {
 public typealias OperationActor = Operation
 
 extension Operation {
-    // Synchronous and nonisolated, so that a phase that does nothing needs no hop to the actor. Each only notes that it was called:
-    // `phasesImplemented(by:)` of OperationsTesting finds a phase whose name was misspelt by that.
+    // Synchronous and nonisolated, so that a phase that does nothing needs no hop to the actor.
 
     /// Does nothing.
     public nonisolated func operationDidStart(_ context: OperationContext) {

@@ -4,41 +4,24 @@ import Operations
 /// Shows an operation's progress on a terminal's standard error: phase, bytes, rate and the time left.
 struct ProgressBar: Sendable {
     private let isShown: Bool
-    /// So that the time left fits into a line of 80 columns.
-    private static let width = 14
+    private static let width = 24
 
     init(_ options: OutputOptions) {
         isShown = !options.quiet && isatty(STDERR_FILENO) == 1
-    }
-
-    /// The phase whose rate is shown: what was before it, such as typing a password, says nothing of how long it takes.
-    private struct MeasuredPhase {
-        let phase: String?
-        /// The bytes that were done when it began.
-        let former: Int64
-        let start: ContinuousClock.Instant
     }
 
     /// Draws until the operation has ended, and leaves an empty line.
     func follow(_ events: AsyncStream<OperationEvent>) async {
         guard isShown else { return }
         let clock = ContinuousClock()
-        var (measured, lastDrawn): (MeasuredPhase?, ContinuousClock.Instant?)
+        let start = clock.now
+        var lastDrawn: ContinuousClock.Instant?
         for await event in events {
             guard case .progress(let progress) = event else { continue }
             let now = clock.now
-            if let done = progress.completedUnitCount, measured == nil || measured?.phase != progress.phase {
-                measured = MeasuredPhase(phase: progress.phase, former: done, start: now)
-            }
             if let lastDrawn, now - lastDrawn < .milliseconds(50) { continue }
             lastDrawn = now
-            draw(
-                Self.line(
-                    progress,
-                    since: measured?.former ?? 0,
-                    seconds: (now - (measured?.start ?? now)) / .seconds(1)
-                )
-            )
+            draw(Self.line(progress, seconds: (now - start) / .seconds(1)))
         }
         draw("")
     }
@@ -52,18 +35,14 @@ struct ProgressBar: Sendable {
         ProgressLine.draw(line)
     }
 
-    /// - Parameters:
-    ///   - progress: The progress.
-    ///   - former: The bytes that were done before the phase.
-    ///   - seconds: How long the phase has taken.
-    static func line(_ progress: OperationProgress, since former: Int64 = 0, seconds: Double) -> String {
+    static func line(_ progress: OperationProgress, seconds: Double) -> String {
         let filled = Int((progress.fractionCompleted * Double(width)).rounded(.down))
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: width - filled)
-        var parts = [progress.phase, bar, "\(Int(progress.fractionCompleted * 100)) %"].compactMap(\.self)
+        var parts = [progress.phase ?? "", bar, "\(Int(progress.fractionCompleted * 100)) %"]
         if let done = progress.completedUnitCount, let total = progress.totalUnitCount, total > 0 {
             parts.append("\(done.byteCount) of \(total.byteCount)")
-            if seconds > 0.5, done > former {
-                let rate = Double(done - former) / seconds
+            if seconds > 0.5, done > 0 {
+                let rate = Double(done) / seconds
                 parts.append("\(Int64(rate).byteCount)/s")
                 parts.append("\(Int((Double(total - done) / rate).rounded(.up))) s left")
             }
