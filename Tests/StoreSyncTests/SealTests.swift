@@ -127,8 +127,8 @@ struct SealTests {
         ] {
             let file = order.reduce(scene.sealed.prefix(Self.header)) { $0 + chunks[$1] }
             try Data(file).write(to: scene.url(.store))
-            // A file with another length counts as incomplete: the rest may still arrive.
-            let code: StoreSyncError.Code = file.count == scene.sealed.count ? .tampered : .noUploadedStore
+            // The rest of a file that is too small may still arrive.
+            let code: StoreSyncError.Code = file.count < scene.sealed.count ? .noUploadedStore : .tampered
             try await scene.expectRefused(code, "\(order)")
         }
     }

@@ -69,19 +69,37 @@ extension StoreChain {
     /// on it.
     func broken(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust) -> Set<UploadName> {
         let rest = manifests.drop { manifest in
-            let items = Dictionary(
-                (lists[manifest.name] ?? []).map { ($0.name, $0) },
-                uniquingKeysWith: { first, _ in first }
-            )
             let tags = trust.tags[manifest.name] ?? [:]
-            // Of the uploads below the head, only the store is needed.
             return !trust.damaged.contains(manifest.name)
-                && manifest.files.filter { manifest == head || $0.file == .store }.allSatisfy { file in
-                    let name = manifest.remoteName(of: file.file)
-                    guard let item = items[name], item.size == file.storedSize else { return false }
-                    return tags[name] == nil || tags[name] == item.tag
+                && neededFiles(of: manifest, lists).allSatisfy { file, item in
+                    guard let item, item.size == file.storedSize else { return false }
+                    return tags[item.name] == nil || tags[item.name] == item.tag
                 }
         }
         return Set(rest.map(\.name))
+    }
+
+    /// The path of a file that is larger than its manifest says; `nil` if there is none.
+    ///
+    /// Such a file isn't the uploaded one: a file that is still arriving is smaller.
+    func oversizedFile(_ lists: [UploadName: [RemoteItem]], in hierarchy: DocumentHierarchy) -> RemotePath? {
+        for manifest in manifests {
+            for (file, item) in neededFiles(of: manifest, lists) where item.map({ $0.size > file.storedSize }) == true {
+                return manifest.path(of: file.file, in: hierarchy)
+            }
+        }
+        return nil
+    }
+
+    /// The files of an upload that the head needs, with what the listing shows of them: of the uploads below the head, only
+    /// the store.
+    private func neededFiles(
+        of manifest: StoreManifest,
+        _ lists: [UploadName: [RemoteItem]]
+    ) -> [(file: StoreManifest.File, item: RemoteItem?)] {
+        manifest.files.filter { manifest == head || $0.file == .store }.map { file in
+            let name = manifest.remoteName(of: file.file)
+            return (file, lists[manifest.name]?.first { $0.name == name })
+        }
     }
 }

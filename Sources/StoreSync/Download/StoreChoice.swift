@@ -59,7 +59,7 @@ struct StoreChoice: Sendable {
                 error.code == .unsupportedFormat
                 ? "is damaged, or a newer version of this program wrote it: then update this one"
                 : "hasn't fully arrived, or is damaged"
-            warnings.append("The manifest of \(name) \(reason). An older store is used if there is one.")
+            warnings.append("The manifest of \(name) \(reason). It isn't used.")
         }
         while true {
             let candidates = candidates
@@ -71,9 +71,7 @@ struct StoreChoice: Sendable {
             self.manifests.removeAll { manifest in
                 candidates.contains(manifest) && !whole.contains { $0.head == manifest }
             }
-            warnings += partial.map {
-                "The files of \($0.name) have not all arrived. An older store is used if there is one."
-            }
+            warnings += partial.map { "The files of \($0.name) have not all arrived. It isn't used." }
         }
     }
 
@@ -125,7 +123,7 @@ struct StoreChoice: Sendable {
 
     /// Separates the uploads that are complete, with all that they build on, from incomplete ones.
     ///
-    /// An upload that doesn't fit the upload that it builds on is in neither list.
+    /// An upload that doesn't fit the upload that it builds on, or with a file that is too large, is in neither list.
     private mutating func partition(
         _ candidates: [StoreManifest]
     ) async throws -> (whole: [StoreChain], partial: [StoreManifest]) {
@@ -147,16 +145,25 @@ struct StoreChoice: Sendable {
         }
         let lists = try await catalog.files(of: Array(Set(chains.flatMap(\.manifests).map(\.name))))
         for chain in chains {
-            if chain.isWhole(lists) { result.whole.append(chain) } else { result.partial.append(chain.head) }
+            if chain.isWhole(lists) {
+                result.whole.append(chain)
+            } else if let path = chain.oversizedFile(lists, in: hierarchy) {
+                noteOversized(path, of: chain.head)
+            } else {
+                result.partial.append(chain.head)
+            }
         }
         return result
     }
 
     private mutating func noteMisfit(_ head: StoreManifest) {
         corruption = .corrupt(hierarchy.manifest(head.name), "it doesn't fit the upload that it builds on")
-        warnings.append(
-            "The manifest of \(head.name) doesn't fit the upload that it builds on. An older store is used if there is one."
-        )
+        warnings.append("The manifest of \(head.name) doesn't fit the upload that it builds on. It isn't used.")
+    }
+
+    private mutating func noteOversized(_ path: RemotePath, of head: StoreManifest) {
+        corruption = .oversized(path)
+        warnings.append("\(path) is larger than what was uploaded, so \(head.name) isn't used.")
     }
 
     private mutating func choose(among chains: [StoreChain]) async throws -> StoreSource {
@@ -215,18 +222,22 @@ struct StoreChoice: Sendable {
         )
     }
 
-    /// Whether the folder of an upload is there whose manifest isn't.
-    private var isArriving: Bool {
-        guard wanted?.generation == nil else { return false }
+    /// The newest upload that lacks files, or whose folder is there without its manifest.
+    private var newestArriving: UploadName? {
+        if let newest = incomplete.max() { return newest }
+        guard wanted?.generation == nil else { return nil }
         let folders = Set(published.folders).subtracting(published.published)
-        return folders.contains { $0.client == wanted?.client ?? $0.client }
+        return folders.filter { $0.client == wanted?.client ?? $0.client }.max()
     }
 
     private var noUploadedStore: StoreSyncError {
-        guard incomplete.isEmpty, !isArriving else {
+        if let newestArriving {
             return StoreSyncError(
                 .noUploadedStore,
-                "No uploaded store of \(hierarchy.document) has fully arrived. Try again later."
+                """
+                \(newestArriving.atStart) hasn't arrived completely. Pull again later; if that doesn't help, storesync \
+                verify says what is missing, and push --whole from a device that has the store replaces it.
+                """
             )
         }
         guard let wanted else {

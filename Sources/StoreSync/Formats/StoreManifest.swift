@@ -205,6 +205,17 @@ extension StoreManifest {
 }
 
 extension StoreSyncError {
+    /// The error for a file of an upload that is larger than its manifest says.
+    static func oversized(_ path: RemotePath) -> StoreSyncError {
+        StoreSyncError(
+            .tampered,
+            """
+            \(path) on the remote is larger than what was uploaded: it was changed, exchanged or damaged. Push the store \
+            with --whole from a device that has it, or pull another client's with --from.
+            """
+        )
+    }
+
     /// The error for a store that opens but doesn't match its manifest.
     static func notAsUploaded(_ path: RemotePath) -> StoreSyncError {
         StoreSyncError(
