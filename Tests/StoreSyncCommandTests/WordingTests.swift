@@ -57,6 +57,32 @@ extension CommandTests {
             #expect(try await run(desktop, "pull", desktop.store.path, "--document", "notes").status == 0)
         }
 
+        @Test("A damaged manifest is removed by the second push of the client that wrote it, as pull and verify say")
+        func damagedManifest() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            func run(_ device: Device, _ arguments: String...) async throws -> CommandResult {
+                try await fixture.run(arguments + device.options + ["--json"], environment: Self.password)
+            }
+            let push = try await run(laptop, "push", laptop.store.path, "--document", "notes")
+            let client = try #require(try push.json()["client"]?.string)
+            let manifest = try #require(try fixture.manifests().first)
+            try fixture.flipByte(at: 200, of: fixture.share.appending(path: manifest))
+            let pull = try await run(desktop, "pull", desktop.store.path, "--document", "notes")
+            try expectFailure(pull, 65, "tampered")
+            let problem = try await run(laptop, "verify").json()["problems"]?[0]?["message"]?.string
+            for message in [try pull.errorMessage(), problem ?? ""] {
+                #expect(message.contains("client \(client)") && message.contains("--whole"), "\(message)")
+            }
+            for _ in 1...2 {
+                let push = try await run(laptop, "push", laptop.store.path, "--document", "notes", "--whole")
+                #expect(push.status == 0, "\(push)")
+                #expect(try await run(desktop, "pull", desktop.store.path, "--document", "notes").status == 0)
+            }
+            #expect(try await run(laptop, "verify").status == 0)
+        }
+
         @Test("A missing upload is named at the beginning of a sentence")
         func sentence() async throws {
             let fixture = try Fixture()

@@ -86,6 +86,7 @@ struct ApplicationSeal: Sendable, Hashable {
         do {
             return try key.open(bytes, as: context(role), upTo: limit)
         } catch {
+            if case .manifest(let name, _) = role { throw StoreSyncError(error, ofManifestOf: name, at: path) }
             throw StoreSyncError(error, at: path)
         }
     }

@@ -18,6 +18,17 @@ extension StoreSyncError {
             """
     }
 
+    /// Translates an error of a sealed manifest, and says how it's replaced.
+    init(_ error: CryptographyError, ofManifestOf name: UploadName, at path: RemotePath) {
+        self.init(error, at: path)
+        guard code == .tampered, error.code != .truncated else { return }
+        message = """
+            \(path) on the remote isn't the manifest that client \(name.client) wrote: it was changed, exchanged or damaged. \
+            Push the store with --whole from that client, or from another device that has it. The client's second push from \
+            now on removes the damaged file.
+            """
+    }
+
     private static func code(for code: CryptographyError.Code) -> Code {
         switch code {
         case .corrupt: .corrupt
