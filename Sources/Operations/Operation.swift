@@ -67,7 +67,8 @@ public protocol Operation<Output>: Actor {
 public typealias OperationActor = Operation
 
 extension Operation {
-    // Synchronous and nonisolated, so that a phase that does nothing needs no hop to the actor.
+    // Synchronous and nonisolated, so that a phase that does nothing needs no hop to the actor. Each tells only `DefaultPhase`
+    // of its call, which has an effect only while that inspects which phases an operation implements.
 
     /// Does nothing.
     public nonisolated func operationDidStart(_ context: OperationContext) {

@@ -4,7 +4,8 @@ import Operations
 /// Shows an operation's progress on a terminal's standard error: phase, bytes, rate and the time left.
 struct ProgressBar: Sendable {
     private let isShown: Bool
-    private static let width = 24
+    /// In columns: the usual longest line fits in a terminal of 80.
+    private static let width = 12
 
     init(_ options: OutputOptions) {
         isShown = !options.quiet && isatty(STDERR_FILENO) == 1
@@ -14,14 +15,15 @@ struct ProgressBar: Sendable {
     func follow(_ events: AsyncStream<OperationEvent>) async {
         guard isShown else { return }
         let clock = ContinuousClock()
-        let start = clock.now
+        var rate = TransferRate()
         var lastDrawn: ContinuousClock.Instant?
         for await event in events {
             guard case .progress(let progress) = event else { continue }
             let now = clock.now
+            let bytesPerSecond = rate.bytesPerSecond(progress, at: now)
             if let lastDrawn, now - lastDrawn < .milliseconds(50) { continue }
             lastDrawn = now
-            draw(Self.line(progress, seconds: (now - start) / .seconds(1)))
+            draw(Self.line(progress, rate: bytesPerSecond))
         }
         draw("")
     }
@@ -35,14 +37,15 @@ struct ProgressBar: Sendable {
         ProgressLine.draw(line)
     }
 
-    static func line(_ progress: OperationProgress, seconds: Double) -> String {
+    /// The line for a report, with the bytes per second if they are known.
+    static func line(_ progress: OperationProgress, rate: Double?) -> String {
         let filled = Int((progress.fractionCompleted * Double(width)).rounded(.down))
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: width - filled)
-        var parts = [progress.phase ?? "", bar, "\(Int(progress.fractionCompleted * 100)) %"]
+        var parts = [bar, "\(Int(progress.fractionCompleted * 100)) %"]
+        if let phase = progress.phase, !phase.isEmpty { parts.insert(phase, at: 0) }
         if let done = progress.completedUnitCount, let total = progress.totalUnitCount, total > 0 {
             parts.append("\(done.byteCount) of \(total.byteCount)")
-            if seconds > 0.5, done > 0 {
-                let rate = Double(done) / seconds
+            if let rate {
                 parts.append("\(Int64(rate).byteCount)/s")
                 parts.append("\(Int((Double(total - done) / rate).rounded(.up))) s left")
             }

@@ -25,7 +25,9 @@ struct ConfirmationOptions: ParsableArguments {
     /// - Throws: ``UsageError`` if the answer is no, or if there is no terminal to ask on.
     func confirm(_ question: String) async throws {
         guard try asks(question) else { return }
-        guard try await Terminal.confirm(question) else { throw Self.refusal }
+        guard try await Terminal.confirm(question) else {
+            throw UsageError("The answer wasn't yes, so nothing was removed.")
+        }
     }
 
     /// Asks the user to type a name, unless `--yes` was given.
@@ -34,7 +36,7 @@ struct ConfirmationOptions: ParsableArguments {
     func confirm(_ question: String, byTyping name: String) async throws {
         guard try asks(question) else { return }
         let answer = try await Terminal.line("\(question) Type its name, \(name), to confirm")
-        guard answer == name else { throw Self.refusal }
+        guard answer == name else { throw UsageError("The name wasn't \(name), so nothing was removed.") }
     }
 
     private func asks(_ question: String) throws -> Bool {
@@ -44,8 +46,6 @@ struct ConfirmationOptions: ParsableArguments {
         }
         return true
     }
-
-    private static let refusal = UsageError("The answer wasn't yes, so nothing was removed.")
 }
 
 /// The result that the commands print.

@@ -51,7 +51,7 @@ struct Sync: AsyncParsableCommand {
 
     @Flag(
         help: """
-            Go on until the command is ended: synchronize whenever the store or the remote changes. With --json, each \
+            Run until interrupted: synchronize whenever the store or the remote changes. With --json, each \
             synchronization is one object on one line.
             """
     )

@@ -141,6 +141,9 @@ extension CommandTests {
                 let result = await child.finish()
                 #expect(result.status == Int32(status), "\(answer): \(result)")
                 #expect(result.errorOutput.contains("org.example.notes"))
+                guard status != 0 else { continue }
+                let message = try result.errorMessage()
+                #expect(message == "The name wasn't org.example.notes, so nothing was removed.")
             }
             #expect(try Listing(of: fixture.share).isEmpty)
             #expect(try await laptop.run("remove", "application", "--yes").status == 0, "removing it again")

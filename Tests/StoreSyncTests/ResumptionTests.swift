@@ -507,6 +507,9 @@ struct ResumptionTests {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk, by: CancellationError())
         #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
+        #expect(scene.a.state.pushJournal(of: scene.key).read() == nil)
+        #expect(try await scene.a.verify(repairs: true).value.problems.isEmpty)
+        #expect(try !scene.files().contains { $0.contains("/WholeStore/") })
         #expect(try await scene.push() > 3 * Self.sealedChunk)
     }
 

@@ -7,7 +7,11 @@ extension ApplicationRegistrationOperation {
     ///
     /// A device that is still registered stays as it is: setting it up again would empty its keychain and leave a client
     /// that no device uses.
-    func settleAgain(_ remote: inout RemoteState, _ pin: ApplicationPin?, _ context: OperationContext) async throws {
+    func decideWhetherAgainApplies(
+        _ remote: inout RemoteState,
+        _ pin: ApplicationPin?,
+        _ context: OperationContext
+    ) async throws {
         guard request.registersAgain else { return }
         if !request.isSetup, try await isRegistered(remote, pin, context) {
             request.registersAgain = false
@@ -27,7 +31,7 @@ extension ApplicationRegistrationOperation {
         guard let pin, remote.deviceInfo != nil else { return false }
         var epochKey: EpochKey?
         switch remote.found {
-        case .nothing, .unfinished: return false
+        case .nothing, .empty: return false
         case .legacy: guard pin.epoch == nil else { return false }
         case .registered(let registration):
             guard pin.epoch == registration.info.epoch else { return false }

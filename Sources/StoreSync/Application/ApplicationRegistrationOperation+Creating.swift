@@ -42,10 +42,10 @@ extension ApplicationRegistrationOperation {
 
     func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
         if let pin {
-            if pin.isEncrypted, case .unfinished = found { throw StoreSyncError.downgraded(request.application) }
+            if pin.isEncrypted, case .empty = found { throw StoreSyncError.downgraded(request.application) }
             // A user who sets the device up again confirms that the former application is lost.
             if request.registersAgain, request.mayCreateApplication { return }
-            if case .unfinished = found { throw registrationGone }
+            if case .empty = found { throw registrationGone }
             throw StoreSyncError(
                 .applicationMissing,
                 """

@@ -8,11 +8,19 @@ import ThreadSupport
 ///
 /// If the application doesn't exist, the operation creates it. Where the storage moves directories exclusively, it
 /// builds the application in a staging directory and moves that into place. Elsewhere it starts with a registration
-/// file that only one device can create. So there is only one application, whichever device dies when, and however many
-/// devices register first at the same time. A later device completes a partial application.
+/// file that only one device can create. So there is only one application, even if several devices register first at the
+/// same time, or one of them fails meanwhile. A later device completes a partial application.
 ///
 /// If the application exists, the operation first compares it with this device's memory. It refuses an application that
 /// is no longer encrypted, that has another epoch, or that is missing, and writes nothing.
+///
+/// Three words of the code:
+/// - *epoch*: the UUID of one creation of the application. An application that is created again has another epoch, and
+///   other keys if it's encrypted.
+/// - *seal*: encrypts and authenticates each file for its role, so that no file passes for another. In an unencrypted
+///   application it leaves files as they are.
+/// - *pin*: what this device remembers of the application from its last registration: epoch, encryption, version of the
+///   password. The storage can't change it.
 ///
 /// The operation is paused while it asks whether to encrypt, so that other operations run meanwhile.
 public actor ApplicationRegistrationOperation: Operation {
@@ -67,6 +75,15 @@ public actor ApplicationRegistrationOperation: Operation {
 
     /// Registers the application and this client.
     ///
+    /// 1. It reads what is on the remote, and compares that with this device's pin.
+    /// 2. It decides whether ``ApplicationRegistrationRequest/registersAgain`` applies.
+    /// 3. If there is no application, it asks whether to encrypt, and creates one. Otherwise it joins the application: it
+    ///    asks for the password unless this device has the keys, and completes missing parts.
+    /// 4. It saves this client's description on the remote, and the pin and the keys on this device.
+    ///
+    /// A request of a ``PasscodeSetup`` first completes or undoes interrupted replacements of the application, and may
+    /// replace it.
+    ///
     /// If that fails or is cancelled, it undoes what it staged or moved aside, as far as the remote allows;
     /// `verify --repair` does the rest.
     ///
@@ -120,9 +137,13 @@ public actor ApplicationRegistrationOperation: Operation {
 
     /// The state of the application on the remote.
     enum Found {
+        /// The application's directory is missing.
         case nothing
-        case unfinished
+        /// The application's directory has none of its parts: its creation was interrupted, or it's still arriving.
+        case empty
+        /// An unencrypted tree of TICoreDataSync, which has clients and no registration.
         case legacy
+        /// There is a registration; other parts may be missing.
         case registered(StoredRegistration)
     }
 
@@ -153,10 +174,10 @@ public actor ApplicationRegistrationOperation: Operation {
         }
         let known = try client.map { try RemoteIdentifier($0) }
         var remote = try await inspect(for: known, pin)
-        try await settleAgain(&remote, pin, context)
+        try await decideWhetherAgainApplies(&remote, pin, context)
         context.reportProgress(0.3)
         switch remote.found {
-        case .nothing, .unfinished:
+        case .nothing, .empty:
             try refuseToCreate(pin, remote.found)
             return try await create(remote, context)
         case .legacy:
@@ -209,7 +230,7 @@ public actor ApplicationRegistrationOperation: Operation {
         try await refuseKeysWithoutRegistration(files)
         // A device that creates an application in place starts with the registration, so parts without it are still
         // arriving.
-        if clients.isEmpty, hierarchy.isEmpty(missing) { return .unfinished }
+        if clients.isEmpty, hierarchy.isEmpty(missing) { return .empty }
         if isLegacy(clients, infos) { return .legacy }
         throw StoreSyncError(
             .applicationIncomplete,

@@ -269,17 +269,25 @@ public actor WholeStoreUploadOperation: Operation {
     private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> [SentFile] {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: plan.content.totalBytes)
         let journal = state.pushJournal(of: key)
-        let files = try await SealingWorkers.withWorkers { workers in
-            let transfer = UploadTransfer(
-                plan: plan,
-                document: document,
-                hooks: hooks,
-                compression: request.compression,
-                journal: journal,
-                workers: workers,
-                progress: progress
-            )
-            return try await transfer.files()
+        let files: [SentFile]
+        do {
+            files = try await SealingWorkers.withWorkers { workers in
+                let transfer = UploadTransfer(
+                    plan: plan,
+                    document: document,
+                    hooks: hooks,
+                    compression: request.compression,
+                    journal: journal,
+                    workers: workers,
+                    progress: progress
+                )
+                return try await transfer.files()
+            }
+        } catch is CancellationError where plan.isResumable {
+            // The backend has discarded what it had kept. What is on the remote is left to the next push, since its removal
+            // may take long.
+            try? await context.shielded { try await context.blocking { try journal.remove() } }
+            throw CancellationError()
         }
         // When a delta was written, the store was released.
         if plan.content.delta == nil, let root = files.first?.entry.contentRoot {
