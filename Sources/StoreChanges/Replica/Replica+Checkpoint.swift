@@ -24,6 +24,16 @@ extension Replica {
         try db.execute("DELETE FROM sets WHERE NOT \(ReplicaLog.Origin.isShared) AND status IN (0, 2)")
         try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
         try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")
+        if let stable = try ReplicaKnowledge(db).read().stable {
+            // They never count again, and only the device that captured them captures them again.
+            try db.execute(
+                """
+                UPDATE sets SET bytes = NULL
+                WHERE status = \(ReplicaLog.Status.void.rawValue) AND (stamp, client, sequence) <= (?, ?, ?)
+                """,
+                stable.position.values
+            )
+        }
         func isPending(_ row: String) -> String {
             "EXISTS (SELECT 1 FROM pending p WHERE p.tbl = \(row).tbl AND p.name = \(row).name)"
         }

@@ -60,6 +60,29 @@ struct FoldingAgainTests {
         #expect(try laptop.rows("SELECT title FROM note") == ["\"oat milk\""])
     }
 
+    @Test("A checkpoint lacks the bytes of void sets that are late for good, also those of its maker")
+    func voidSetsInCheckpoint() throws {
+        let (laptop, phone) = try devices()
+        try phone.edit("UPDATE note SET title = 'soy milk'")
+        let void = try #require(try phone.capture(at: 10))
+        try phone.notePublication()
+        let removals = [phone.client: UInt64(0)]
+        for device in [laptop, phone] { try device.remember([], removals: removals) }
+        try phone.become("tablet")
+        try laptop.integrate(try phone.captureVoidSetsAgain(at: 20))
+        for device in [laptop, phone] { try device.write() }
+        try phone.remember([try laptop.publishHead()])
+        try phone.trim()
+        #expect(try phone.capture() == nil)
+        #expect(try phone.voidByteCount() > 0)
+        let joiner = try SimulatedDevice("desk", joiningFrom: phone)
+        #expect(try joiner.voidByteCount() == 0)
+        // A later note has the set as the last to count.
+        try joiner.remember([], removals: [void.header.id.client: 1])
+        #expect(try joiner.publishHead().voids.map(\.set) == [LogEntry(void).reference])
+        #expect(try joiner.content() == phone.content())
+    }
+
     @Test("An update of the app changes all rows of a large table")
     func manyRows() throws {
         let device = try SimulatedDevice("desk", schemaSQL: Self.notes)
