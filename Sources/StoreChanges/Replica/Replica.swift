@@ -83,6 +83,7 @@ package final class Replica {
         guard judgement.isLate(header) else { return try add(header, changes) }
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
+        // Their references are compared with the keys of them all, so this path has all changes in memory, however many.
         let author = try log.versions.author(of: header)
         var migrations = MigrationSets(try log.entries(.integrated))
         let late = try RepeatedChanges(state, author).changes(
