@@ -41,8 +41,13 @@ extension ReplicaLog {
             let content = try values(of: conflict)[...]
             if let number = numbers[content]?.first {
                 numbers[content]?.removeFirst()
-                let columns = "other_client = ?, other_sequence = ?, other_stamp = ?"
-                try db.execute("UPDATE conflicts SET \(columns) WHERE number = ?", values(of: other) + [number])
+                try db.execute(
+                    """
+                    UPDATE conflicts SET stamp = ?, other_client = ?, other_sequence = ?, other_stamp = ?
+                    WHERE number = ?
+                    """,
+                    [.integer(Int64(set.stamp.rawValue))] + values(of: other) + [number]
+                )
             } else {
                 try insert(conflict, set.stamp, other)
             }

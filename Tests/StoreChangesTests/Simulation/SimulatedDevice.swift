@@ -342,6 +342,11 @@ final class SimulatedDevice {
     func loggedConflicts() throws -> [LoggedConflict] { try replicaDatabase.read { _ in try replica.conflicts() } }
     func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts().map(\.conflict) } }
 
+    /// How many entries the conflict log has after one of them.
+    func conflictCount(after number: Int64) throws -> Int {
+        try replicaDatabase.read { _ in try replica.conflictCount(after: number) }
+    }
+
     /// The rows of a query, each as text.
     func rows(_ sql: String) throws -> [String] {
         try store.read { db in

@@ -1,0 +1,61 @@
+import StoreChanges
+import Testing
+
+@Suite("The conflict log of a replica", .timeLimit(.minutes(60)))
+struct ConflictLogTests {
+    private let laptop: SimulatedDevice
+    private let phone: SimulatedDevice
+    private let tablet: SimulatedDevice
+
+    init() throws {
+        let sql = "CREATE TABLE visit (place TEXT)"
+        laptop = try SimulatedDevice("laptop", schemaSQL: sql)
+        phone = try SimulatedDevice("phone", schemaSQL: sql)
+        tablet = try SimulatedDevice("tablet", schemaSQL: sql)
+    }
+
+    /// Lets the laptop capture a set that the phone has then, too.
+    private func begin(_ sql: String) throws {
+        try laptop.edit(sql)
+        try laptop.capture(at: 1)
+        try phone.integrate(laptop.sets)
+        try phone.write()
+    }
+
+    @Test("Of equal entries, as many keep their numbers as the set has when it's integrated again")
+    func equalEntries() throws {
+        try begin("INSERT INTO visit VALUES ('market'), ('market')")
+        for device in [laptop, phone] { try device.edit("DELETE FROM visit") }
+        try laptop.capture(at: 10)
+        let delete = try #require(try phone.capture(at: 20))
+        try tablet.edit("INSERT INTO visit VALUES ('market')")
+        let earlier = try #require(try tablet.capture(at: 5))
+        try laptop.integrate([delete])
+        let entries = try laptop.loggedConflicts()
+        #expect(entries.map(\.conflict.rule) == [.countBelowZero, .countBelowZero])
+        // The phone's set finds one of three rows.
+        try laptop.integrate([earlier])
+        #expect(try laptop.loggedConflicts() == [entries[0]])
+    }
+
+    @Test("An entry that a set has only since it's integrated again gets another number, and is news")
+    func newEntries() throws {
+        try begin("INSERT INTO visit VALUES ('market'), ('market'), ('school')")
+        try laptop.edit("DELETE FROM visit WHERE place = 'market'")
+        try laptop.capture(at: 10)
+        try phone.edit("DELETE FROM visit")
+        let delete = try #require(try phone.capture(at: 20))
+        try tablet.integrate(Array(laptop.sets.prefix(1)))
+        try tablet.write()
+        try tablet.edit("DELETE FROM visit WHERE place = 'school'")
+        let earlier = try #require(try tablet.capture(at: 5))
+        try laptop.integrate([delete])
+        let entries = try laptop.loggedConflicts()
+        let last = try #require(entries.last?.number)
+        #expect(entries.count == 2)
+        try laptop.integrate([earlier])
+        let present = try laptop.loggedConflicts()
+        #expect(present.prefix(2) == entries[...] && present.count == 3)
+        #expect(try laptop.conflictCount(after: last) == 1)
+    }
+}
