@@ -21,10 +21,7 @@ struct DeltaBase: Sendable {
         relyingOn trust: UploadTrust
     ) async throws -> DeltaBase? {
         let subject = blocks.subject
-        guard let client = try? RemoteIdentifier(subject.client) else { return nil }
-        let names = subject.uploads.compactMap {
-            UploadName(client: client, directoryName: "\($0.generation)-\($0.upload)")
-        }
+        let names = subject.names
         do {
             async let listed = catalog.files(of: names)
             let (manifests, _) = try await catalog.manifests(of: names)

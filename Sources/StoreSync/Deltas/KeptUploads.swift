@@ -15,7 +15,8 @@ struct KeptUploads: Sendable {
     /// - Parameters:
     ///   - published: The uploads that were on the remote before.
     ///   - manifest: The manifest of the new upload.
-    ///   - own: This device's records of its own uploads. Any other name under this client was planted, and is ignored.
+    ///   - own: This device's records of its own uploads: those on the remote, and a published one, if there is any,
+    ///     that is missing there and not included. Any other name under this client was planted, and is ignored.
     ///   - damaged: Uploads that can't be assembled any more.
     init(
         _ published: PublishedStores,
@@ -48,6 +49,9 @@ struct KeptUploads: Sendable {
 }
 
 extension PublishedStores {
+    /// The uploads that the manifests include.
+    var included: Set<UploadName> { manifests.reduce(into: []) { $0.formUnion($1.includes) } }
+
     /// The folders without a manifest that a device's interrupted pushes left.
     ///
     /// Not among them are a published upload that no other contains, because its manifest may still arrive, and what others
@@ -56,8 +60,7 @@ extension PublishedStores {
     /// - Parameter records: The device's records of its own uploads.
     /// - Returns: The uploads whose folders can be removed.
     func abandoned(among records: [UploadRecord]) -> [UploadName] {
-        let (names, opened) = (names, Set(manifests.map(\.name)))
-        let included = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
+        let (names, opened, included) = (names, Set(manifests.map(\.name)), included)
         // An upload whose manifest couldn't be read may build on any other.
         let unread = names.subtracting(opened).subtracting(included)
         guard !records.contains(where: { unread.contains($0.name) }) else { return [] }

@@ -21,6 +21,14 @@ struct PushedBlocks: Hashable, Sendable {
         var byteCount: Int64
         /// How many bytes a block has.
         var blockSize: Int
+
+        /// The names of the uploads that are valid.
+        var names: [UploadName] {
+            guard let client = try? RemoteIdentifier(client) else { return [] }
+            return uploads.compactMap {
+                UploadName(client: client, directoryName: "\($0.generation)-\($0.upload)")
+            }
+        }
     }
 
     var subject: Subject

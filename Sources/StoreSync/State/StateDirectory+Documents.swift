@@ -74,9 +74,9 @@ extension StateDirectory {
 // MARK: - Uploads
 
 extension StateDirectory {
-    /// This device's uploads to a document, published or not, the oldest first; of all clients if `client` is `nil`.
-    func uploads(for key: DocumentKey, client: RemoteIdentifier? = nil) throws -> [UploadRecord] {
-        try read { try StateSchema.fetchUploads($0, key, client: client) }
+    /// This device's uploads to a document, of all its clients, published or not.
+    func uploads(for key: DocumentKey, _ wanted: UploadSelection = .all) throws -> [UploadRecord] {
+        try read { try StateSchema.fetchUploads($0, key, wanted) }
     }
 
     /// Remembers an upload before any of its files is on the remote.
@@ -96,14 +96,13 @@ extension StateDirectory {
 
     /// The last upload that this device has published, if the work after its publication isn't done.
     func incompletePush(for key: DocumentKey) throws -> UploadName? {
-        let last = try uploads(for: key).last(where: \.isPublished)
-        return last?.isIncomplete == true ? last?.name : nil
+        try uploads(for: key, .lastPublished).first { $0.isIncomplete == true }?.name
     }
 
     /// Remembers that the work after the publication of an upload is done.
     func completePush(of name: UploadName, document key: DocumentKey) throws {
         try write("push completed") { db in
-            for var upload in try StateSchema.fetchUploads(db, key, client: name.client) where upload.name == name {
+            for var upload in try StateSchema.fetchUploads(db, key, .named([name])) {
                 upload.isIncomplete = nil
                 try StateSchema.save(upload, db)
             }
@@ -133,7 +132,8 @@ extension StateDirectory {
     /// Saves a store's record; pending uploads of the store no longer change it.
     private static func settle(_ store: StoreRecord, _ db: Database) throws {
         try StateSchema.save(store, db)
-        for var upload in try StateSchema.fetchUploads(db, store.document) where upload.store?.path == store.path {
+        for var upload in try StateSchema.fetchUploads(db, store.document, .unpublished)
+        where upload.store?.path == store.path {
             upload.store = nil
             try StateSchema.save(upload, db)
         }
@@ -146,7 +146,7 @@ extension StateDirectory {
     ///   - key: The document.
     /// - Throws: ``StoreSyncError``.
     func adoptInterruptedUploads(_ manifests: [StoreManifest], document key: DocumentKey) throws {
-        for var upload in try uploads(for: key) where !upload.isPublished {
+        for var upload in try uploads(for: key, .unpublished) {
             guard let manifest = manifests.first(where: { $0.name == upload.name }) else { continue }
             if manifest.hasContent(of: upload) {
                 // The push began before the pull that the current record notes as pending, so the pull stays pending.
@@ -165,7 +165,8 @@ extension StateDirectory {
     ///
     /// The store had their content and has only been edited since, so it contains them.
     func openUploads(of store: StoreRecord) throws -> Set<UploadName> {
-        let open = try uploads(for: store.document).filter { $0.store?.path == store.path && $0.contentRoot != nil }
+        let open = try uploads(for: store.document, .unpublished)
+            .filter { $0.store?.path == store.path && $0.contentRoot != nil }
         return Set(open.map(\.name))
     }
 }

@@ -90,7 +90,7 @@ extension StateDirectory {
                 other.path = path
                 try StateSchema.save(other, db)
             }
-            for var upload in try StateSchema.fetchUploads(db, key) {
+            for var upload in try StateSchema.fetchUploads(db, key, .unpublished) {
                 switch upload.store?.path {
                 case path: upload.store?.path = store.path
                 case store.path where other != nil: upload.store?.path = path

@@ -29,7 +29,7 @@ extension StateDirectory {
                 store.path = moved
                 try StateSchema.save(store, db)
             }
-            for var upload in try StateSchema.fetchAllUploads(db) {
+            for var upload in try StateSchema.fetchUnpublishedUploads(db) {
                 guard let moved = upload.store.flatMap({ moved($0.path, from: former, to: path) }) else { continue }
                 upload.store?.path = moved
                 try StateSchema.save(upload, db)
@@ -71,8 +71,8 @@ extension StateSchema {
         try String.fetchAll(db, sql: "SELECT value FROM store").map { try decode($0) }
     }
 
-    fileprivate static func fetchAllUploads(_ db: Database) throws -> [UploadRecord] {
-        try String.fetchAll(db, sql: "SELECT value FROM upload").map { try decode($0) }
+    fileprivate static func fetchUnpublishedUploads(_ db: Database) throws -> [UploadRecord] {
+        try String.fetchAll(db, sql: "SELECT value FROM upload WHERE NOT isPublished").map { try decode($0) }
     }
 
     /// The documents and names of all facts whose names begin so.

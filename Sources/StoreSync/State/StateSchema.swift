@@ -4,7 +4,7 @@ import RemoteStorage
 
 /// The tables of `state.sqlite`.
 ///
-/// Identifiers are columns, so that queries can use them; values are JSON.
+/// What queries select by is in columns; values are JSON.
 enum StateSchema {
     static func migrate(_ database: DatabaseQueue) throws {
         var migrator = DatabaseMigrator()
@@ -28,6 +28,17 @@ enum StateSchema {
                         upload TEXT PRIMARY KEY, remote TEXT NOT NULL, application TEXT NOT NULL,
                         document TEXT NOT NULL, client TEXT NOT NULL, generation INTEGER NOT NULL,
                         value TEXT NOT NULL) WITHOUT ROWID;
+                    """
+            )
+        }
+        migrator.registerMigration("2") { db in
+            try db.execute(
+                sql: """
+                    ALTER TABLE upload ADD COLUMN isPublished BOOLEAN NOT NULL DEFAULT FALSE;
+                    UPDATE upload SET isPublished = json_extract(value, '$.isPublished');
+                    CREATE INDEX uploadGeneration ON upload (remote, application, document, generation);
+                    CREATE INDEX unpublishedUpload ON upload (remote, application, document, generation)
+                        WHERE NOT isPublished;
                     """
             )
         }
@@ -159,21 +170,12 @@ enum StateSchema {
         )
     }
 
-    /// This device's uploads to a document, the oldest first; of all clients if `client` is `nil`.
-    static func fetchUploads(
-        _ db: Database,
-        _ key: DocumentKey,
-        client: RemoteIdentifier? = nil
-    ) throws -> [UploadRecord] {
+    /// This device's uploads to a document.
+    static func fetchUploads(_ db: Database, _ key: DocumentKey, _ wanted: UploadSelection) throws -> [UploadRecord] {
         try String.fetchAll(
             db,
-            sql: """
-                SELECT value FROM upload WHERE remote = ? AND application = ? AND document = ? AND client = ifnull(?, client)
-                ORDER BY generation
-                """,
-            arguments: [
-                key.application.remote, key.application.application, key.document, client?.rawValue,
-            ]
+            sql: "SELECT value FROM upload WHERE remote = ? AND application = ? AND document = ? AND \(wanted.sql)",
+            arguments: [key.application.remote, key.application.application, key.document] + wanted.arguments
         ).map { try decode($0) }
     }
 
@@ -181,12 +183,12 @@ enum StateSchema {
         let key = upload.document
         try db.execute(
             sql: """
-                INSERT OR REPLACE INTO upload (upload, remote, application, document, client, generation, value)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT OR REPLACE INTO upload (upload, remote, application, document, client, generation, isPublished, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 upload.name.upload, key.application.remote, key.application.application, key.document,
-                upload.name.client.rawValue, upload.name.generation, encode(upload),
+                upload.name.client.rawValue, upload.name.generation, upload.isPublished, encode(upload),
             ]
         )
     }
@@ -201,7 +203,7 @@ enum StateSchema {
         }
     }
 
-    private static func encode(_ value: some Encodable) throws -> String {
+    static func encode(_ value: some Encodable) throws -> String {
         String(decoding: try JSONEncoder().encode(value), as: UTF8.self)
     }
 }

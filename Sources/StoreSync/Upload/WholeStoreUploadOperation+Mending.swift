@@ -10,13 +10,13 @@ extension WholeStoreUploadOperation {
             let blocks = try await context.blocking({ [state, key] in state.pushedBlocks(of: key).read() }),
             blocks.subject.epoch == seal.key?.epoch, blocks.subject.document == key
         else { return nil }
-        return try await DeltaBase.find(blocks, in: catalog, relyingOn: trust(context))
+        return try await DeltaBase.find(blocks, in: catalog, relyingOn: trust(in: blocks.subject.names, context))
     }
 
     /// Returns the uploads of stores that aren't complete on the remote, as far as a listing of their folders shows it.
     func broken(in chains: [StoreChain], _ context: OperationContext) async throws -> Set<UploadName> {
         let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
-        async let trusted = trust(context)
+        async let trusted = trust(in: names, context)
         let (lists, trust) = try await (catalog.files(of: names), trusted)
         return chains.reduce(into: []) { $0.formUnion($1.broken(lists, trust)) }
     }
@@ -32,9 +32,9 @@ extension WholeStoreUploadOperation {
         return chains.map(\.head).filter { !broken.contains($0.name) }
     }
 
-    private func trust(_ context: OperationContext) async throws -> UploadTrust {
+    private func trust(in names: [UploadName], _ context: OperationContext) async throws -> UploadTrust {
         try await context.blocking { [state, key] in
-            let tags = try state.uploads(for: key).filter { !$0.tags.isEmpty }.map { ($0.name, $0.tags) }
+            let tags = try state.uploads(for: key, .named(names)).map { ($0.name, $0.tags) }
             return UploadTrust(
                 damaged: try state.damagedUploads(for: key),
                 tags: Dictionary(tags, uniquingKeysWith: { first, _ in first })

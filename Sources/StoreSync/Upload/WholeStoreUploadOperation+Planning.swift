@@ -169,22 +169,22 @@ extension WholeStoreUploadOperation {
         to target: UploadTarget,
         _ context: OperationContext
     ) async throws -> TransferJournal.Contents? {
-        let (noted, uploads, memory) = try await context.blocking { [state, key, document] in
+        let noted = try await context.blocking { [state, key] in state.pushJournal(of: key).read() }
+        guard let noted else { return nil }
+        let name = UploadName(client: target.client, noted.subject.upload)
+        let (newest, memory) = try await context.blocking { [state, key, document] in
             (
-                state.pushJournal(of: key).read(), try state.uploads(for: key),
+                try state.uploads(for: key, .since(generation: name.generation)),
                 try state.rollbackMemory(for: key, document.integrityKey).highestGeneration
             )
         }
-        guard let noted else { return nil }
-        let name = UploadName(client: target.client, noted.subject.upload)
-        let others = uploads.map(\.name).filter { $0 != name } + target.published.manifests.map(\.name)
         var expected = content.transferSubject(of: name, key, in: document, salt: noted.subject.salt)
         expected.attempt = noted.subject.attempt
         guard noted.subject == expected, noted.subject.salt.count == (seal.isEncrypted ? EpochKey.saltBytes : 0),
             !target.published.names.contains(name),
-            uploads.contains(where: { $0.name == name && !$0.isPublished }),
             // It must be as new as a push that begins now.
-            (others.map(\.generation) + [memory]).allSatisfy({ $0 < name.generation })
+            newest.map(\.name) == [name], newest.allSatisfy({ !$0.isPublished }),
+            (target.published.manifests.map(\.name.generation) + [memory]).allSatisfy({ $0 < name.generation })
         else { return nil }
         // If the store's file is complete, the interruption came later, and the file may be another device's by now.
         let files = try await hooks.listFiles(in: hierarchy.upload(name)) ?? []
@@ -201,7 +201,7 @@ extension WholeStoreUploadOperation {
         _ context: OperationContext
     ) async throws -> UploadName {
         let remembered = try await context.blocking { [state, key, document] in
-            try state.uploads(for: key).map(\.name.generation)
+            try state.uploads(for: key, .newest).map(\.name.generation)
                 + [state.rollbackMemory(for: key, document.integrityKey).highestGeneration]
         }
         // A name alone doesn't raise the generation, since an attacker may write any name into the storage.

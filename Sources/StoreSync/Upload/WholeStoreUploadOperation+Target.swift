@@ -35,7 +35,7 @@ extension WholeStoreUploadOperation {
         let own = published.manifests.filter { $0.name.client == client }
         let known = try await context.blocking { [state, key] in
             try state.adoptInterruptedUploads(own, document: key)
-            return try state.uploads(for: key, client: client)
+            return try state.uploads(for: key, .named(own.map(\.name)))
         }
         let isAlone = own.allSatisfy { manifest in
             known.contains { $0.name == manifest.name && manifest.hasContent(of: $0) }

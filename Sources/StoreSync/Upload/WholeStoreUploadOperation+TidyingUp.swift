@@ -58,9 +58,13 @@ extension WholeStoreUploadOperation {
             await refreshFixedNames(manifest, &warnings)
         }
         do {
+            let client = manifest.name.client
+            let there = published.names.union(published.folders).filter { $0.client == client }
+            let known = published.names.union(published.included).union(manifest.includes)
             let (own, damaged) = try await context.blocking { [state, key] in
                 (
-                    try state.uploads(for: key, client: manifest.name.client),
+                    try state.uploads(for: key, .named(there))
+                        + state.uploads(for: key, .firstPublished(by: client, besides: known)),
                     try state.damagedUploads(for: key)
                 )
             }

@@ -98,17 +98,49 @@ struct StateDirectoryMemoryTests {
         for upload in uploads + [StateFixture.record(3, of: recipes), StateFixture.record(4, client: "former")] {
             try state.recordUpload(upload)
         }
-        let client = uploads[0].name.client
-        let listed = try fixture.open().uploads(for: diary, client: client)
-        #expect(listed.map(\.name.generation) == [2, 9, 10])
+        let listed = try fixture.open().uploads(for: diary)
+        #expect(listed.map(\.name.generation) == [2, 4, 9, 10])
         #expect(listed.allSatisfy { !$0.isPublished })
         let store = try #require(uploads[0].store)
         #expect(try state.openUploads(of: store).map(\.generation).sorted() == [2, 4, 9, 10])
         try state.adoptInterruptedUploads([StateFixture.manifest(of: uploads[0])], document: diary)
-        #expect(try state.uploads(for: diary, client: client).filter(\.isPublished).map(\.name.generation) == [9])
+        #expect(try state.uploads(for: diary).filter(\.isPublished).map(\.name.generation) == [9])
         #expect(try state.store(at: store.path, document: diary) == store)
         #expect(try state.openUploads(of: store).isEmpty, "the store's new record settles them")
         #expect(try state.uploads(for: diary).map(\.name.generation) == [2, 4, 9, 10])
+    }
+
+    @Test("a selection of uploads has the document's uploads that it names, and no others")
+    func uploadSelections() throws {
+        let uploads = [9, 2, 10].map { StateFixture.record($0) }
+        let (others, former) = (StateFixture.record(11, of: recipes), StateFixture.record(4, client: "former"))
+        for upload in [uploads[2], others] { try state.recordUpload(upload) }
+        for upload in [uploads[0], uploads[1], former] { try state.commitPush(upload) }
+        func selected(_ wanted: UploadSelection) throws -> [Int] {
+            try state.uploads(for: diary, wanted).map(\.name.generation)
+        }
+        #expect(try selected(.all) == [2, 4, 9, 10])
+        #expect(try selected(.newest) == [10])
+        #expect(try selected(.lastPublished) == [9])
+        #expect(try selected(.unpublished) == [10])
+        #expect(try selected(.since(generation: 9)) == [9, 10])
+        let planted = UploadName(client: former.name.client, generation: 5, upload: former.name.upload)
+        let names = [uploads[2], uploads[1], others].map(\.name) + [planted, StateFixture.name(9)]
+        #expect(try selected(.named(names)) == [2, 10])
+        #expect(try selected(.named([])) == [])
+        let client = uploads[0].name.client
+        #expect(try selected(.firstPublished(by: client, besides: [])) == [2])
+        #expect(try selected(.firstPublished(by: client, besides: [uploads[1].name, StateFixture.name(9)])) == [9])
+        #expect(try selected(.firstPublished(by: client, besides: [uploads[0].name, uploads[1].name])) == [])
+        #expect(try selected(.firstPublished(by: former.name.client, besides: [planted])) == [4])
+    }
+
+    @Test("more uploads can be named than a query has parameters")
+    func manyNames() throws {
+        let upload = StateFixture.record(1)
+        try state.recordUpload(upload)
+        let names = (1...40_000).map { StateFixture.name($0) } + [upload.name]
+        #expect(try state.uploads(for: diary, .named(names)).map(\.name) == [upload.name])
     }
 
     @Test("an interrupted upload that appears after a pull has replaced its store changes only its own record")

@@ -86,6 +86,28 @@ struct StateDirectoryTests {
         }
     }
 
+    @Test("of the first version is read with what it says of its uploads")
+    func firstVersion() throws {
+        let state = try fixture.open()
+        let uploads = (1...3).map { StateFixture.record($0) }
+        for upload in uploads { try state.recordUpload(upload) }
+        try state.commitPush(uploads[1])
+        try DatabaseQueue(path: fixture.database.path).write {
+            try $0.execute(
+                sql: """
+                    DROP INDEX uploadGeneration; DROP INDEX unpublishedUpload;
+                    ALTER TABLE upload DROP COLUMN isPublished;
+                    DELETE FROM grdb_migrations WHERE identifier = '2'
+                    """
+            )
+        }
+        let reopened = try fixture.open()
+        let diary = StateFixture.diary
+        #expect(try reopened.uploads(for: diary, .unpublished).map(\.name.generation) == [1, 3])
+        #expect(try reopened.uploads(for: diary, .lastPublished).map(\.name) == [uploads[1].name])
+        #expect(try reopened.incompletePush(for: diary) == uploads[1].name)
+    }
+
     @Test("is refused and left unchanged if a newer version has written it")
     func newerVersion() throws {
         _ = try fixture.open()
