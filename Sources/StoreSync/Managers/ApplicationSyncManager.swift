@@ -83,7 +83,8 @@ public struct ApplicationSyncManager: Sendable {
     /// - Parameters:
     ///   - application: The application's identifier.
     ///   - clientDescription: What people call this device.
-    ///   - userInfo: Anything to be saved with this client, and returned with lists of clients.
+    ///   - userInfo: Any values to be saved with this client, and returned with lists of clients; at most 1 MiB as a
+    ///     property list.
     ///   - readMe: The text that tells people who find the application's directory what it's for.
     ///   - requiresEncryption: Whether only an encrypted application will do.
     ///   - backend: The remote storage.
@@ -185,7 +186,8 @@ public struct ApplicationSyncManager: Sendable {
     /// - Parameters:
     ///   - document: The document.
     ///   - description: What people call the document, if it's created; the store's file name if this is `nil`.
-    ///   - userInfo: Any values to be saved with the document when it's created, and returned with lists of documents.
+    ///   - userInfo: Any values to be saved with the document when it's created, and returned with lists of documents; at
+    ///     most 1 MiB as a property list.
     /// - Returns: A manager that creates the document's operations.
     public func document(
         _ document: RemoteIdentifier,
