@@ -11,6 +11,9 @@ public import RemoteStorage
 public protocol ApplicationSyncDelegate: AnyObject, Sendable {
     /// Decides whether to encrypt a new application, gives the password of an encrypted one, or allows joining an
     /// unencrypted one.
+    ///
+    /// A wrong password is asked for again without end, and hashing each answer takes 256 MiB by default. So after a wrong
+    /// one, return what the user enters then, or throw.
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
