@@ -12,13 +12,15 @@ import SyncCryptography
 /// If the application exists, the operation first compares it with this device's memory. It refuses an application that
 /// is no longer encrypted, that has another epoch, or that is missing, and writes nothing.
 ///
-/// Three words of the code:
+/// Five words of the code:
 /// - *epoch*: the UUID of one creation of the application. An application that is created again has another epoch, and
 ///   other keys if it's encrypted.
 /// - *seal*: encrypts and authenticates each file for its role, so that no file passes for another. In an unencrypted
 ///   application it leaves files as they are.
 /// - *pin*: what this device remembers of the application from its last registration: epoch, encryption, version of the
 ///   password. The storage can't change it.
+/// - *staging*: building the application under another name beside its path, from which it's moved there.
+/// - *aside*: under such a name. A former application stays aside until the new one is in its place.
 ///
 /// The operation is paused while it asks whether to encrypt, so that other operations run meanwhile.
 public actor ApplicationRegistrationOperation: Operation {
@@ -73,11 +75,11 @@ public actor ApplicationRegistrationOperation: Operation {
 
     /// Registers the application and this client.
     ///
-    /// 1. It reads what is on the remote, and compares that with this device's pin.
-    /// 2. It decides whether ``ApplicationRegistrationRequest/registersAgain`` applies.
-    /// 3. If there is no application, it asks whether to encrypt, and creates one. Otherwise it joins the application: it
-    ///    asks for the password unless this device has the keys, and completes missing parts.
-    /// 4. It saves this client's description on the remote, and the pin and the keys on this device.
+    /// 1. `inspect` reads what is on the remote, and compares that with this device's pin.
+    /// 2. `decideWhetherAgainApplies` decides whether ``ApplicationRegistrationRequest/registersAgain`` applies.
+    /// 3. If there is no application, `create` asks whether to encrypt, and creates one. Otherwise `join` asks for the
+    ///    password unless this device has the keys, and completes missing parts.
+    /// 4. Both save this client's description on the remote, and by `remember` the pin and the keys on this device.
     ///
     /// A request of a ``PasscodeSetup`` first completes or undoes interrupted replacements of the application, and may
     /// replace it.
