@@ -184,13 +184,19 @@ struct StoreTable {
     )
 
     /// The value of a cell in this store.
+    ///
+    /// - Throws: `DatabaseError`, also if the cell is a row and the column refers to none: `NULL` would look like an edit.
     func value(_ cell: Cell, of column: String) throws -> StoredValue {
         switch cell {
         case .value(let value): return value
         case .row(let row):
-            guard let parent = state.schema.rowTable(of: column, in: name),
-                let number = try numbers.number(of: RowReference(parent, row))
-            else { return .null }
+            guard let parent = state.schema.rowTable(of: column, in: name) else {
+                throw DatabaseError(
+                    resultCode: .SQLITE_CONSTRAINT,
+                    message: "\(name).\(column) isn't a reference any more"
+                )
+            }
+            guard let number = try numbers.number(of: RowReference(parent, row)) else { return .null }
             return StoredValue(rowNumber: number, in: table.affinity(of: column))
         }
     }
