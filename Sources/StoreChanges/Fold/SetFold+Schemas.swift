@@ -129,24 +129,34 @@ extension SetFold {
         var known = Set(inserted)
         var others = try earlier.map { try lead($0).0 }.filter { known.insert($0).inserted }
         // Rows that refer to each other become equal one after the other.
-        var isMerging = true
-        while isMerging {
-            isMerging = false
+        var merged: Set<RowReference>
+        repeat {
+            merged = []
+            var candidates = try rowsByImage(others)
             for row in inserted {
-                guard let state = try work.row(row),
-                    let other = try others.first(where: {
-                        try $0.table == row.table && work.row($0)?.image == state.image
-                    })
+                guard let image = try work.row(row)?.image, let other = candidates[row.table]?[image]?.popLast(),
+                    // Merging another row may have changed it; then the next pass finds it.
+                    try work.row(other)?.image == image
                 else { continue }
-                inserted.removeAll { $0 == row }
-                others.removeAll { $0 == other }
+                merged.formUnion([row, other])
                 let entry = conflicts.count
                 try merge(row, into: other)
                 // Nothing is lost of equal rows.
                 conflicts.remove(at: entry)
-                isMerging = true
             }
+            inserted.removeAll(where: merged.contains)
+            others.removeAll(where: merged.contains)
+        } while !merged.isEmpty
+    }
+
+    /// Rows by table and image, the first of several equal ones last.
+    private mutating func rowsByImage(_ rows: [RowReference]) throws -> [String: [[UInt8]: [RowReference]]] {
+        var found: [String: [[UInt8]: [RowReference]]] = [:]
+        for row in rows.reversed() {
+            guard let image = try work.row(row)?.image else { continue }
+            found[row.table, default: [:]][image, default: []].append(row)
         }
+        return found
     }
 
     /// The digest of a row as the set's author knew it: a column that its schema doesn't have is no edit while it holds

@@ -11,12 +11,22 @@ struct ReplicaMigration {
     init(_ log: ReplicaLog) { self.log = log }
 
     /// Migrates if the schema isn't the former one.
-    func run(to schema: SchemaDescription) throws {
+    ///
+    /// - Parameters:
+    ///   - schema: The store's schema.
+    ///   - takesOlder: Whether an older schema than the former one is taken: from then on it's the newest.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema`.
+    func run(to schema: SchemaDescription, takesOlder: Bool) throws {
         let bytes = schema.encoded
         let layout = try ReplicaFact.layout.read(db)
         guard layout != bytes else { return }
         if let layout {
-            try migrate(from: try SchemaDescription(decoding: layout), to: schema)
+            let former = try SchemaDescription(decoding: layout)
+            if try isOlder(schema, than: former) {
+                guard takesOlder else { throw StoreChangesError.olderSchema }
+                try log.versions.forgetOwn()
+            }
+            try migrate(from: former, to: schema)
             try ReplicaFact.migrated.writeNumber(1, db)
             // What the schema adds has to be captured, even if the store's file is as it was.
             try ReplicaFact.status.write(nil, db)
@@ -28,7 +38,6 @@ struct ReplicaMigration {
     }
 
     private func migrate(from former: SchemaDescription, to schema: SchemaDescription) throws {
-        try refuseOlder(schema, than: former)
         // The store may take rows now that it refused.
         try ReplicaFact.tokenIsOld.writeNumber(1, db)
         let rowColumns = RowColumns(former)
@@ -50,17 +59,16 @@ struct ReplicaMigration {
         if !schema.isExtension(of: former) { try log.countDigestAgain() }
     }
 
-    /// An older app would drop what newer sets wrote.
-    private func refuseOlder(_ schema: SchemaDescription, than former: SchemaDescription) throws {
+    /// Whether a schema is that of an older app, which would drop what newer sets wrote.
+    ///
+    /// An app that takes a change of its schema back has an older schema, too.
+    private func isOlder(_ schema: SchemaDescription, than former: SchemaDescription) throws -> Bool {
         let digests = [schema.digest, former.digest]
         let numbers = try digests.map {
             try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob($0.rawValue)])?.integer(0)
         }
-        guard let number = numbers[0], let formerNumber = numbers[1], number < formerNumber else { return }
-        throw StoreChangesError(
-            .newerSchema,
-            "The store has an older schema than when it was last synchronized. Update the app, then synchronize again."
-        )
+        guard let number = numbers[0], let formerNumber = numbers[1] else { return false }
+        return number < formerNumber
     }
 
     // MARK: Tables
@@ -246,4 +254,14 @@ private struct FormerCounts {
             items.counts.append((row, count == 0 ? nil : count))
         }
     }
+}
+
+extension StoreChangesError {
+    fileprivate static let olderSchema = StoreChangesError(
+        .newerSchema,
+        """
+        The store has an older schema than when it was last synchronized. Update the app on this device. If the newest app \
+        has taken a change of its schema back, synchronize with --rebuild.
+        """
+    )
 }
