@@ -262,8 +262,8 @@ extension SynchronizationOperation {
         let former = replica.opened(as: ClientID(rawValue: memory.client))
         // Its first head may have been published although that failed as far as this device knows.
         let known = try await former.using(context) { try $0.publishedSets()[former.identity.client] }
-        if memory.sequence != nil || known != nil, try await catchUp(as: former, &memory, context) {
-            memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
+        if memory.sequence != nil || known != nil, let own = try await catchUp(as: former, &memory, context) {
+            memory = try await publish(from: former, besides: own, memory, context).memory
         }
         memory.become(client)
         try await remember(memory, context)
@@ -273,26 +273,32 @@ extension SynchronizationOperation {
     ///
     /// Before it was restored from a backup, that may have been other sets than it has captured since.
     ///
-    /// - Returns: Whether all of it could be read, and the former client's sets count.
+    /// - Returns: The former client's heads that the remote lists; `nil` if they can't all be read, or its sets don't count.
     private func catchUp(
         as former: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
-    ) async throws -> Bool {
+    ) async throws -> [SyncHeadName]? {
         let known = try await former.using(context) { try $0.publishedSets() }
         if known[former.identity.client]?.sequence ?? 0 < memory.sequence ?? 0 { memory.readHeadsAgain() }
         let catalog = catalog(since: former.origin)
         let client = try RemoteIdentifier(memory.client)
         let news = try await catalog.news(for: client, besides: known, memory)
-        if let other = news.rolledBack.first { throw rolledBack(other) }
-        guard news.gaps.isEmpty, !news.unreadable.contains(client) else { return false }
+        if let other = news.rolledBack.first {
+            // Other devices need what the storage has lost of this one.
+            if try await former.using(context, { try !$0.hasLostIdentity() }) {
+                _ = try await publish(from: former, besides: news.own, memory, context)
+            }
+            throw rolledBack(other)
+        }
+        guard news.gaps.isEmpty, !news.unreadable.contains(client) else { return nil }
         memory.note(news)
         let counts = try await former.using(context) { store in
             try store.integrate(news.sets, news: news.log)
             return try !store.hasLostIdentity()
         }
         try await adoptFiles(of: news.heads, former, &memory, context)
-        return counts
+        return counts ? news.own : nil
     }
 
     func catalog(since origin: SyncOrigin) -> SyncCatalog {
