@@ -27,6 +27,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var removals: [String: UInt64] = [:]
     /// The size of the change sets that came since the newest baseline, in bytes.
     var bytesSinceBaseline: Int64 = 0
+    /// The last baseline of its own that this device couldn't write; `nil` after one that it wrote.
+    var failedBaseline: FailedBaseline?
     /// The store that was synchronized last.
     var lastStore: LastStore?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
@@ -44,6 +46,13 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     struct LastStore: Hashable, Sendable, Codable {
         var path: String
         var stateDirectory: String
+    }
+
+    /// A baseline that couldn't be written.
+    struct FailedBaseline: Hashable, Sendable, Codable {
+        var date: Date
+        /// How long this device writes no other one by itself, in seconds.
+        var wait: TimeInterval
     }
 
     /// What a head told other devices of what this one has seen: they keep what may be undone until then.
@@ -121,6 +130,20 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         let newest = SyncBaseline.newest(of: baselines + others)
         if newest.first != baselines.first { bytesSinceBaseline = 0 }
         baselines = newest
+    }
+
+    private static let shortestWaitForBaseline: TimeInterval = 60 * 60
+    private static let longestWaitForBaseline: TimeInterval = 24 * 60 * 60
+
+    /// Notes that a baseline couldn't be written: each failure that follows another doubles the wait, up to a day.
+    mutating func noteFailedBaseline(at now: Date) {
+        let wait = failedBaseline.map { min(2 * $0.wait, Self.longestWaitForBaseline) } ?? Self.shortestWaitForBaseline
+        failedBaseline = FailedBaseline(date: now, wait: wait)
+    }
+
+    /// Whether a baseline couldn't be written a short time ago: another attempt would send the store in vain, too.
+    func waitsAfterFailedBaseline(at now: Date) -> Bool {
+        failedBaseline.map { abs(now.timeIntervalSince($0.date)) < $0.wait } ?? false
     }
 
     /// Forgets the files whose sets are superfluous, and returns them.

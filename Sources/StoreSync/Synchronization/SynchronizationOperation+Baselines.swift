@@ -72,6 +72,7 @@ extension SynchronizationOperation {
         memory.note([SyncBaseline(upload: name, vector: vector)])
         // The next head names it.
         memory.acknowledged = nil
+        memory.failedBaseline = nil
         try await remember(memory, context)
         return uploaded
     }
@@ -134,7 +135,7 @@ extension SynchronizationOperation {
     /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't. A device that
     /// has long waited for edits does, too: others may wait for edits that only this one still has.
     ///
-    /// Another device may have written one that no head names yet, so the remote is asked before the store is uploaded.
+    /// Another device may have written a baseline that no head names yet, so the remote is asked before the store is uploaded.
     ///
     /// - Parameters:
     ///   - replica: The replica.
@@ -160,10 +161,12 @@ extension SynchronizationOperation {
             let isWorth = memory.bytesSinceBaseline > 1 << 20
             let isLong = setCount >= (newest?.total ?? 0) + patience
             let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
-            return isLong || isLarge && isWorth || isMissed
+            // Edits that another device waits for don't wait: they are looked for once a day only.
+            return (isLong || isLarge && isWorth) && !memory.waitsAfterFailedBaseline(at: state.now()) || isMissed
         }
         guard isDue(memory) else { return [] }
-        return try await warning("The document's log of edits couldn't be shortened.") {
+        let failure = "The document's log of edits couldn't be shortened; the next try is in an hour or later."
+        return try await warning(failure) {
             do {
                 memory.note(try await baselines(since: replica.origin).newest)
                 try await remember(memory, context)
@@ -175,6 +178,10 @@ extension SynchronizationOperation {
             } catch {
                 // A head may be on the remote although its publication failed.
                 memory = try await self.memory(since: replica.origin, context)
+                if !(error is CancellationError) {
+                    memory.noteFailedBaseline(at: state.now())
+                    try await remember(memory, context)
+                }
                 throw error
             }
         }
