@@ -161,7 +161,7 @@ extension SynchronizationOperation {
             let isWorth = memory.bytesSinceBaseline > 1 << 20
             let isLong = setCount >= (newest?.total ?? 0) + patience
             let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
-            // Edits that another device waits for don't wait: they are looked for once a day only.
+            // A missed baseline is due once a day at most, so no further wait applies to it.
             return (isLong || isLarge && isWorth) && !memory.waitsAfterFailedBaseline(at: state.now()) || isMissed
         }
         guard isDue(memory) else { return [] }

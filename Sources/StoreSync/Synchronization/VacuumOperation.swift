@@ -111,7 +111,7 @@ extension SynchronizationOperation {
         if sets > 0, there.count < 2 || there[0].total < sets {
             do {
                 baseline = try await writeBaseline(of: replica, &memory, context)
-            } catch  where !(error is CancellationError) {
+            } catch let error where !(error is CancellationError) {
                 failure = error
                 // A head may be on the remote although its publication failed.
                 memory = try await self.memory(since: replica.origin, context)
