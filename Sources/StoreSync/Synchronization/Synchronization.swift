@@ -23,6 +23,8 @@ public struct Synchronization: Sendable, Hashable {
     public let waitingFor: [RemoteIdentifier]
     /// Warnings for the user, in full sentences.
     public internal(set) var warnings: [String]
+    /// Whether everything that other devices have published arrived: no edits wait, and no file is missing or damaged.
+    var isComplete = true
 
     /// How a whole store travels: the first device uploads it, and other devices begin with it.
     public enum Transfer: Sendable, Hashable {

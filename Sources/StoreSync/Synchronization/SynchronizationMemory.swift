@@ -19,6 +19,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var heads: [String] = []
     /// This device's files with older change sets.
     var segments: [SyncSegment] = []
+    /// Files that were created, and that the next head names if they still hold this device's sets.
+    var created: [CreatedSegment]?
     /// The number of the last own set that was removed from the remote, because baselines contain it.
     var removed: UInt64 = 0
     /// The newest baselines that this device knows, the newest first.
@@ -27,6 +29,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var removals: [String: UInt64] = [:]
     /// The size of the change sets that came since the newest baseline, in bytes.
     var bytesSinceBaseline: Int64 = 0
+    /// The last baseline of its own that this device couldn't write; `nil` after a success.
+    var failedBaseline: FailedBaseline?
     /// The store that was synchronized last.
     var lastStore: LastStore?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
@@ -44,6 +48,20 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     struct LastStore: Hashable, Sendable, Codable {
         var path: String
         var stateDirectory: String
+    }
+
+    /// A file of a publication that isn't complete.
+    struct CreatedSegment: Hashable, Sendable, Codable {
+        var segment: SyncSegment
+        /// The digest of the last set in it, and so of all before it.
+        var digest: [UInt8]
+    }
+
+    /// A baseline that couldn't be written.
+    struct FailedBaseline: Hashable, Sendable, Codable {
+        var date: Date
+        /// How long this device writes no other one by itself, in seconds.
+        var wait: TimeInterval
     }
 
     /// What a head told other devices of what this one has seen: they keep what may be undone until then.
@@ -121,6 +139,31 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         let newest = SyncBaseline.newest(of: baselines + others)
         if newest.first != baselines.first { bytesSinceBaseline = 0 }
         baselines = newest
+    }
+
+    private static let shortestWaitForBaseline: TimeInterval = 60 * 60
+    private static let longestWaitForBaseline: TimeInterval = 24 * 60 * 60
+
+    /// Notes that a baseline couldn't be written: each failure that follows another doubles the wait, up to a day.
+    mutating func noteFailedBaseline(at now: Date) {
+        let wait = failedBaseline.map { min(2 * $0.wait, Self.longestWaitForBaseline) } ?? Self.shortestWaitForBaseline
+        failedBaseline = FailedBaseline(date: now, wait: wait)
+    }
+
+    /// Whether a baseline couldn't be written a short time ago: another attempt would send the store in vain, too.
+    func waitsAfterFailedBaseline(at now: Date) -> Bool {
+        failedBaseline.map { abs(now.timeIntervalSince($0.date)) < $0.wait } ?? false
+    }
+
+    /// The files of a former attempt to publish sets, as far as they hold exactly the first of these.
+    func created(for sets: [SynchronizedStore.PublishedSet]) -> [SyncSegment] {
+        let digests = Dictionary(sets.map { ($0.sequence, $0.digest.rawValue) }) { first, _ in first }
+        var next = sets.first?.sequence
+        return (created ?? []).prefix { file in
+            guard file.segment.first == next, digests[file.segment.last] == file.digest else { return false }
+            next = file.segment.last + 1
+            return true
+        }.map(\.segment)
     }
 
     /// Forgets the files whose sets are superfluous, and returns them.

@@ -7,6 +7,16 @@ import StoreChanges
 extension SynchronizationOperation {
     /// The number of change sets after which the device that wrote the newest baseline writes another.
     private static let setsPerBaseline: UInt64 = 256
+
+    /// The number of change sets since the newest baseline after which a client writes another.
+    ///
+    /// It differs among the clients that haven't written the newest one, so that they don't all upload the store at once.
+    static func setsPerBaseline(of client: RemoteIdentifier, hasWrittenNewest: Bool) -> UInt64 {
+        guard !hasWrittenNewest else { return setsPerBaseline }
+        let hash = client.rawValue.utf8.reduce(UInt64(0)) { ($0 &* 31 &+ UInt64($1)) % setsPerBaseline }
+        return 2 * setsPerBaseline + hash
+    }
+
     /// The part of the store's size that the change sets since the newest baseline may have.
     private static let bytesPerBaseline: Int64 = 4
 
@@ -60,6 +70,9 @@ extension SynchronizationOperation {
         let uploaded = try await context.addChild(upload).value
         guard let name = try await record(context)?.base else { return uploaded }
         memory.note([SyncBaseline(upload: name, vector: vector)])
+        // The next head names it.
+        memory.acknowledged = nil
+        memory.failedBaseline = nil
         try await remember(memory, context)
         return uploaded
     }
@@ -122,6 +135,8 @@ extension SynchronizationOperation {
     /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't. A device that
     /// has long waited for edits does, too: others may wait for edits that only this one still has.
     ///
+    /// Another device may have written a baseline that no head names yet, so the remote is asked before the store is uploaded.
+    ///
     /// - Parameters:
     ///   - replica: The replica.
     ///   - setCount: How many sets of all clients it has integrated.
@@ -135,18 +150,40 @@ extension SynchronizationOperation {
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> [String] {
-        let newest = memory.baselines.first
-        let patience: UInt64 = (newest?.upload ?? replica.origin.baseline).client == client ? 1 : 2
         let size = try await context.blocking { [request] in try LocalStore(request.url).byteCount }
-        let isLarge = memory.bytesSinceBaseline * Self.bytesPerBaseline > size * Int64(patience)
-        // A head holds that much.
-        let isWorth = memory.bytesSinceBaseline > 1 << 20
-        let isLong = setCount >= (newest?.total ?? 0) + Self.setsPerBaseline * patience
-        let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
-        guard isLong || isLarge && isWorth || isMissed else { return [] }
-        return try await warning("The document's log of edits couldn't be shortened.") {
-            let warnings = try await noteRemovedClients(in: replica, &memory, context)
-            return try await warnings + writeBaseline(of: replica, &memory, context).warnings
+        func isDue(_ memory: SynchronizationMemory) -> Bool {
+            let newest = memory.baselines.first
+            let writer = (newest?.upload ?? replica.origin.baseline).client
+            let patience = Self.setsPerBaseline(of: client, hasWrittenNewest: writer == client)
+            let sizeLimit = Double(size) * Double(patience) / Double(Self.setsPerBaseline)
+            let isLarge = Double(memory.bytesSinceBaseline * Self.bytesPerBaseline) > sizeLimit
+            // A head holds that much.
+            let isWorth = memory.bytesSinceBaseline > 1 << 20
+            let isLong = setCount >= (newest?.total ?? 0) + patience
+            let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
+            // A missed baseline is due once a day at most, so no further wait applies to it.
+            return (isLong || isLarge && isWorth) && !memory.waitsAfterFailedBaseline(at: state.now()) || isMissed
+        }
+        guard isDue(memory) else { return [] }
+        let failure = "The document's log of edits couldn't be shortened; the next try is in an hour or later."
+        return try await warning(failure) {
+            do {
+                memory.note(try await baselines(since: replica.origin).newest)
+                try await remember(memory, context)
+                guard isDue(memory) else { return [] }
+                let warnings = try await noteRemovedClients(in: replica, &memory, context)
+                let written = try await writeBaseline(of: replica, &memory, context)
+                memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+                return warnings + written.warnings
+            } catch {
+                // A head may be on the remote although its publication failed.
+                memory = try await self.memory(since: replica.origin, context)
+                if !(error is CancellationError) {
+                    memory.noteFailedBaseline(at: state.now())
+                    try await remember(memory, context)
+                }
+                throw error
+            }
         }
     }
 

@@ -71,6 +71,7 @@ extension SynchronizationOperation {
             // The storage was put back to an older state, and may have lost older files of this client, too.
             let there = try await hooks.listSyncSegments(of: RemoteIdentifier(memory.client), hierarchy).map(\.name)
             try await restoreSegments(besides: Set(there), from: replica, published.memory, context)
+            published.memory.created?.removeAll { !there.contains($0.segment.name) }
         }
         try await publish(publication, &published, from: replica, context)
         await removeFormerHeads(own, published.memory)
@@ -169,9 +170,12 @@ extension SynchronizationOperation {
         }
         var files: [SyncSegment] = []
         if tail.reduce(0, { $0 + $1.byteCount }) > Self.maximumTailBytes {
-            files = tail.runs(of: SyncSegment.usualBytes).map { SyncSegment($0) }
-            memory.segments += files
+            let created = memory.created(for: tail)
+            let others = tail.drop { $0.sequence <= created.last?.last ?? 0 }
+            files = others.runs(of: SyncSegment.usualBytes).map { SyncSegment($0) }
+            memory.segments += created + files
             tail = []
+            published.memory.created = published.memory.created?.filter { created.contains($0.segment) }
         }
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
         let setsInHead = try await content(of: tail, replica, context)
@@ -182,9 +186,15 @@ extension SynchronizationOperation {
             let named = publication.sets.filter { segment.first <= $0.sequence && $0.sequence <= segment.last }
             let sets = try await content(of: named, replica, context)
             published.bytes += Int64(try await catalog.create(segment, sets, by: client))
+            guard let digest = sets.last?.digest.rawValue else { continue }
+            // The next publication goes on after it if this one is interrupted.
+            let created = SynchronizationMemory.CreatedSegment(segment: segment, digest: digest)
+            published.memory.created = (published.memory.created ?? []) + [created]
+            try await remember(published.memory, context)
         }
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
         memory.note(name)
+        memory.created = nil
         try await remember(memory, context)
         published.bytes += Int64(try await catalog.create(head))
         memory.bytesSinceBaseline += published.bytes
@@ -262,8 +272,8 @@ extension SynchronizationOperation {
         let former = replica.opened(as: ClientID(rawValue: memory.client))
         // Its first head may have been published although that failed as far as this device knows.
         let known = try await former.using(context) { try $0.publishedSets()[former.identity.client] }
-        if memory.sequence != nil || known != nil, try await catchUp(as: former, &memory, context) {
-            memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
+        if memory.sequence != nil || known != nil, let own = try await catchUp(as: former, &memory, context) {
+            memory = try await publish(from: former, besides: own, memory, context).memory
         }
         memory.become(client)
         try await remember(memory, context)
@@ -273,26 +283,32 @@ extension SynchronizationOperation {
     ///
     /// Before it was restored from a backup, that may have been other sets than it has captured since.
     ///
-    /// - Returns: Whether all of it could be read, and the former client's sets count.
+    /// - Returns: The former client's heads that the remote lists; `nil` if they can't all be read, or its sets don't count.
     private func catchUp(
         as former: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
-    ) async throws -> Bool {
+    ) async throws -> [SyncHeadName]? {
         let known = try await former.using(context) { try $0.publishedSets() }
         if known[former.identity.client]?.sequence ?? 0 < memory.sequence ?? 0 { memory.readHeadsAgain() }
         let catalog = catalog(since: former.origin)
         let client = try RemoteIdentifier(memory.client)
         let news = try await catalog.news(for: client, besides: known, memory)
-        if let other = news.rolledBack.first { throw rolledBack(other) }
-        guard news.gaps.isEmpty, !news.unreadable.contains(client) else { return false }
+        if let other = news.rolledBack.first {
+            // Other devices need what the storage has lost of this one.
+            if try await former.using(context, { try !$0.hasLostIdentity() }) {
+                _ = try await publish(from: former, besides: news.own, memory, context)
+            }
+            throw rolledBack(other)
+        }
+        guard news.gaps.isEmpty, !news.unreadable.contains(client) else { return nil }
         memory.note(news)
         let counts = try await former.using(context) { store in
             try store.integrate(news.sets, news: news.log)
             return try !store.hasLostIdentity()
         }
         try await adoptFiles(of: news.heads, former, &memory, context)
-        return counts
+        return counts ? news.own : nil
     }
 
     func catalog(since origin: SyncOrigin) -> SyncCatalog {
@@ -310,7 +326,7 @@ extension SynchronizationOperation {
     }
 }
 
-extension [SynchronizedStore.PublishedSet] {
+extension Sequence<SynchronizedStore.PublishedSet> {
     /// The numbers of the sets in runs that have at most `byteCount` bytes together; a larger set is alone.
     fileprivate func runs(of byteCount: Int) -> [ClosedRange<UInt64>] {
         var runs: [ClosedRange<UInt64>] = []

@@ -157,13 +157,15 @@ public actor SynchronizationOperation: Operation {
             late = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
         }
         let warnings = try await recordSync(&memory, context)
-        return synchronization(
+        var result = synchronization(
             merged,
             sequence: published.sequence,
             changes: published.changes,
             bytes: published.bytes,
             warnings: news.warnings + late + warnings
         )
+        result.isComplete = missing.isEmpty
+        return result
     }
 
     /// Records on the remote when this client synchronized, if the time there is old: lists show it.

@@ -97,6 +97,8 @@ extension SynchronizationOperation {
     }
 
     /// Writes a baseline if anything came since the newest one, and removes what is superfluous.
+    ///
+    /// If the baseline can't be written, because the storage is full, the removals come before the error.
     func vacuum(
         _ replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
@@ -105,9 +107,16 @@ extension SynchronizationOperation {
         let sets = try await replica.using(context) { SyncVector.total(try $0.integratedSets().values.map(\.sequence)) }
         let there = try await baselines(since: replica.origin).newest
         (memory.baselines, memory.acknowledged) = (there, nil)
-        var baseline: WholeStoreUpload?
+        var (baseline, failure): (WholeStoreUpload?, (any Error)?) = (nil, nil)
         if sets > 0, there.count < 2 || there[0].total < sets {
-            baseline = try await writeBaseline(of: replica, &memory, context)
+            do {
+                baseline = try await writeBaseline(of: replica, &memory, context)
+            } catch let error where !(error is CancellationError) {
+                failure = error
+                // A head may be on the remote although its publication failed.
+                memory = try await self.memory(since: replica.origin, context)
+                (memory.baselines, memory.acknowledged) = (there, nil)
+            }
         }
         let client = try RemoteIdentifier(memory.client)
         let former = try await hooks.listSyncSegments(of: client, hierarchy)
@@ -125,6 +134,7 @@ extension SynchronizationOperation {
         }
         let knowledge = try await replica.using(context) { try $0.knowledge() }
         let ofRemovedClients = try await removeFilesOfRemovedClients(memory, knowledge)
+        if let failure { throw failure }
         let behind = LogPruning.behind(replica.identity.client, in: memory.baselines, knowledge)
         return VacuumOutcome(
             baseline: baseline,

@@ -109,7 +109,7 @@ final class WatchRun {
             client = synchronized.client
             schedule.synchronized(
                 isActive: !synchronized.applied.isEmpty || synchronized.publishedBytes > 0,
-                isComplete: synchronized.waitingFor.isEmpty && synchronized.warnings.isEmpty,
+                isComplete: synchronized.isComplete,
                 at: environment.now(),
                 random: environment.random()
             )

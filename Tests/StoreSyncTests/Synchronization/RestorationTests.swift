@@ -232,6 +232,45 @@ struct RestorationTests {
         for device in [a, b] { #expect(try titles(device) == ["as another client", "recorded"]) }
     }
 
+    @Test(
+        "A former client's head that the storage has lost is published again, also if another client's is older",
+        arguments: [false, true]
+    )
+    func lostHeadOfFormerClient(isOtherHeadOlder: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let former = try #require(try client(of: a))
+        func heads(of client: String) throws -> [String: Data] {
+            try fixture.files().filter { $0.key.contains("RecentSyncs/\(client)-") }
+        }
+        let other = try #require(try client(of: b))
+        let old = try heads(of: other)
+        for device in [a, b, a] {
+            try device.execute("INSERT INTO note (title) VALUES ('of \(device.name)')")
+            _ = try await device.synchronize().value
+        }
+        let present = try heads(of: other)
+        for path in try heads(of: former).keys { try fixture.put(nil, at: path) }
+        if isOtherHeadOlder {
+            for path in present.keys { try fixture.put(nil, at: path) }
+            for (path, bytes) in old { try fixture.put(bytes, at: path) }
+        }
+        try replaceClient(of: a)
+        if isOtherHeadOlder {
+            #expect(await code { try await a.synchronize().value } == .rolledBack)
+        } else {
+            _ = try await a.synchronize().value
+        }
+        #expect(try heads(of: former).count == 1)
+        // A device that has read none of it joins.
+        for (path, bytes) in present { try fixture.put(bytes, at: path) }
+        let c = try fixture.device("c")
+        for device in [a, b, c] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
+        for device in [a, b, c] { #expect(try titles(device) == ["of a", "of a", "of b"], "\(device.name)") }
+    }
+
     @Test("A preview by a device that has become another client tells what that client will publish")
     func previewAsAnotherClient() async throws {
         let fixture = try Fixture(password: "correct horse")

@@ -25,6 +25,7 @@ struct StoreWarningTests {
             let result = try await b.synchronize().value
             #expect(result.publishedChanges == published)
             #expect(result.warnings.contains { $0.contains("1 row of pair can't be written") }, "\(result.warnings)")
+            #expect(result.isComplete, "no file of another device would change that")
         }
         #expect(try b.query("SELECT name FROM person ORDER BY name") == ["Ada", "Bob", "Yan", "Zoe"])
     }

@@ -47,17 +47,18 @@ private final class WatchScene: Sendable {
         supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation: simulation))
     }
 
-    static func synchronization(changes: Int = 0, waitingFor: [RemoteIdentifier] = []) throws -> Synchronization {
+    static func synchronization(isComplete: Bool = true, warnings: [String] = []) throws -> Synchronization {
         Synchronization(
             client: try RemoteIdentifier("me"),
             sequence: 0,
             transfer: nil,
             applied: [:],
-            publishedChanges: changes,
-            publishedBytes: Int64(changes),
+            publishedChanges: 0,
+            publishedBytes: 0,
             conflicts: 0,
-            waitingFor: waitingFor,
-            warnings: []
+            waitingFor: [],
+            warnings: warnings,
+            isComplete: isComplete
         )
     }
 
@@ -214,11 +215,25 @@ struct StoreWatchTests {
     func incompleteness() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in
             let scene = WatchScene(simulation)
-            let waiting = try WatchScene.synchronization(waitingFor: [RemoteIdentifier("other")])
+            let waiting = try WatchScene.synchronization(isComplete: false)
             scene.state.withLock { $0.outcomes = [.success(waiting), .success(waiting)] }
             let task = try scene.start()
             try await scene.pass(1000)
             try #require(scene.synchronizations == [0, 2, 5])
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    @Test("A warning that says nothing about files of other devices leads to no retry")
+    func lastingWarning() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let warned = try WatchScene.synchronization(warnings: ["The test's store refuses a row."])
+            scene.state.withLock { $0.outcomes = [.success(warned)] }
+            let task = try scene.start()
+            try await scene.pass(1000)
+            try #require(scene.synchronizations == [0])
             task.cancel()
             try await task.value
         }

@@ -1,0 +1,163 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Baselines that devices write by themselves", .timeLimit(.minutes(60)))
+struct AutomaticBaselineTests {
+    /// Devices that have synchronized a table of notes.
+    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
+        let devices = try names.map { try fixture.device($0) }
+        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try devices[0].execute("INSERT INTO note (title) VALUES ('first')")
+        for device in devices { _ = try await device.synchronize().value }
+        return devices
+    }
+
+    /// Publishes an edit; two of them are reason enough for a baseline.
+    private func edit(_ device: Device) async throws -> Synchronization {
+        try device.execute("UPDATE note SET bytes = randomblob(600000)")
+        return try await device.synchronize().value
+    }
+
+    private func client(_ device: Device) throws -> String { try #require(try device.synchronizationMemory()?.client) }
+
+    /// The files of stores that a device has uploaded.
+    private func uploads(_ device: Device, _ fixture: Fixture) throws -> Set<String> {
+        let client = try client(device)
+        return Set(try fixture.files().keys.filter { $0.contains("WholeStore/\(client)/") })
+    }
+
+    @Test("A baseline is announced at once, so that other devices upload none for the same edits")
+    func announcement() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", in: fixture)
+        let (a, b) = (all[0], all[1])
+        for _ in 0..<2 { #expect(try await edit(a).warnings.isEmpty) }
+        #expect(try a.synchronizationMemory()?.baselines.count == 1)
+        let joiner = try fixture.device("joiner")
+        for device in [b, joiner] {
+            _ = try await device.synchronize().value
+            #expect(try device.synchronizationMemory()?.baselines == a.synchronizationMemory()?.baselines)
+            #expect(try uploads(device, fixture).isEmpty)
+        }
+    }
+
+    @Test("A baseline that no head names is found on the remote before another one is written")
+    func lookUp() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", in: fixture)
+        let (a, b) = (all[0], all[1])
+        for _ in 0..<2 { _ = try await edit(a) }
+        _ = try await b.synchronize().value
+        // As if the first device had died before it published a head that names its baseline.
+        var memory = try #require(try b.synchronizationMemory())
+        (memory.baselines, memory.bytesSinceBaseline) = ([], 10 << 20)
+        try b.setSynchronizationMemory(memory)
+        #expect(try await b.synchronize().value.warnings.isEmpty)
+        #expect(try uploads(b, fixture).isEmpty)
+        #expect(try b.synchronizationMemory()?.baselines == a.synchronizationMemory()?.baselines)
+        #expect(try b.synchronizationMemory()?.bytesSinceBaseline == 0)
+    }
+
+    @Test(
+        "A baseline that can't be written is tried again after an hour, then after two, and any other edit isn't held up"
+    )
+    func failure() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (isFull, attempts) = (Locked(false), Locked(0))
+        let hook: @Sendable (String) throws -> Void = { step in
+            guard isFull.withLock(\.self), step.hasPrefix("before write of "), step.contains("/WholeStore/") else {
+                return
+            }
+            attempts.withLock { $0 += 1 }
+            throw RemoteError(.noSpace, "The test's storage is full.")
+        }
+        _ = try await devices("a", in: fixture)
+        isFull.withLock { $0 = true }
+        /// Publishes an edit when hours have passed, and returns whether a baseline was tried.
+        func tries(after hours: Double) async throws -> Bool {
+            let former = attempts.withLock(\.self)
+            let result = try await edit(fixture.device("a", clockError: hours * 60 * 60, hook: hook))
+            #expect(result.publishedChanges == 1)
+            let isTried = attempts.withLock(\.self) > former
+            #expect(result.warnings.contains { $0.contains("couldn't be shortened") } == isTried, "\(result.warnings)")
+            return isTried
+        }
+        #expect(try await !tries(after: 0), "one edit is no reason")
+        var tried: [Double] = []
+        for hours in [0, 0.5, 1.5, 2.5, 3.4, 3.7] {
+            if try await tries(after: hours) { tried.append(hours) }
+        }
+        #expect(tried == [0, 1.5, 3.7])
+        isFull.withLock { $0 = false }
+        let a = try fixture.device("a", clockError: 8 * 60 * 60)
+        #expect(try await edit(a).warnings.isEmpty)
+        #expect(try a.synchronizationMemory()?.baselines.count == 1)
+        #expect(try a.synchronizationMemory()?.failedBaseline == nil)
+    }
+
+    @Test("The wait after failures of baselines doubles up to a day")
+    func waits() throws {
+        var memory = SynchronizationMemory(origin: UUID(), client: try RemoteIdentifier("client"))
+        let now = Date(timeIntervalSince1970: 1_000_000)
+        var hours: [Double] = []
+        for _ in 0..<7 {
+            memory.noteFailedBaseline(at: now)
+            hours.append((memory.failedBaseline?.wait ?? 0) / 3600)
+        }
+        #expect(hours == [1, 2, 4, 8, 16, 24, 24])
+        #expect(memory.waitsAfterFailedBaseline(at: now + 86_399) && !memory.waitsAfterFailedBaseline(at: now + 86_400))
+    }
+
+    @Test("A vacuum whose baseline can't be written removes what is superfluous, and then fails")
+    func vacuumOfFullStorage() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", in: fixture)
+        let (a, b) = (all[0], all[1])
+        func write(by device: Device) async throws {
+            try device.execute("INSERT INTO note (title, bytes) VALUES ('\(device.name)', randomblob(70000))")
+            _ = try await device.synchronize().value
+        }
+        for _ in 0..<2 {
+            try await write(by: a)
+            #expect(try await a.vacuum().value.isBaselineWritten)
+        }
+        // It has seen the edits now, and its own is reason for another baseline.
+        try await write(by: b)
+        let client = try client(a)
+        func segments() throws -> Int { try fixture.files().keys.count { $0.contains("SyncChanges/\(client)/") } }
+        #expect(try segments() == 2)
+        let full = try fixture.device("a") { step in
+            guard step.hasPrefix("before write of "), step.contains("/WholeStore/") else { return }
+            throw RemoteError(.noSpace, "The test's storage is full.")
+        }
+        #expect(await code { try await full.vacuum().value } == .cannotWrite)
+        #expect(try segments() == 1)
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        let joiner = try fixture.device("joiner")
+        for device in [joiner, a, b] { _ = try await device.synchronize().value }
+        for device in [joiner, a, b] {
+            #expect(try device.query("SELECT title FROM note ORDER BY title") == ["a", "a", "b", "first"])
+        }
+    }
+
+    @Test("Devices that haven't written the newest baseline wait for different numbers of edits")
+    func patience() throws {
+        func sets(_ client: String, hasWrittenNewest: Bool = false) throws -> UInt64 {
+            SynchronizationOperation.setsPerBaseline(
+                of: try RemoteIdentifier(client),
+                hasWrittenNewest: hasWrittenNewest
+            )
+        }
+        let clients = (0..<8).map { "client-\($0)" }
+        let numbers = try clients.map { try sets($0) }
+        #expect(Set(numbers).count == clients.count && numbers.allSatisfy { (512..<768).contains($0) }, "\(numbers)")
+        #expect(try clients.map { try sets($0) } == numbers)
+        #expect(try sets(clients[0], hasWrittenNewest: true) == 256)
+    }
+}
