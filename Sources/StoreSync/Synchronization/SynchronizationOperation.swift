@@ -68,7 +68,7 @@ public actor SynchronizationOperation: Operation {
 
     /// Synchronizes the store.
     ///
-    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `diverged`, `noUploadedStore`,
+    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `noUploadedStore`,
     ///   `documentSynchronizes`, `rolledBack`, `identityTwice`, `unsupportedStorage`, `remoteUnavailable` and `busy`;
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Synchronization {
