@@ -97,6 +97,8 @@ extension Replica {
             counter = max(counter, UInt64(clamping: number))
         }
         try ReplicaFact.counter.writeNumber(counter, db)
+        // The maker has taken sets out that only it knew.
+        try log.markUnjudged()
     }
 }
 

@@ -5,7 +5,7 @@ extension Replica {
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     package func remember(_ news: LogNews) throws {
         try keepStoreSeen()
-        try ReplicaKnowledge(db).remember(news)
+        if try ReplicaKnowledge(db).remember(news) { try log.markUnjudged() }
         for prefix in news.heads.compactMap(\.stable) { try advanceClock(to: prefix.position.stamp) }
         try log.integrate()
     }
@@ -42,14 +42,22 @@ extension Replica {
         )?.bytes(0).map { SeenSet(sequence, SetDigest(rawValue: $0)) }
     }
 
+    /// What this device's next head says of its own sets and of what the store has seen; for that no other set is read.
+    ///
+    /// - Throws: `DatabaseError`.
+    func progress() throws -> ClientHead {
+        let seen = try storeSeen().filter { $0.key != client }
+        return ClientHead(client, number: 0, last: try log.lastIntegrated(of: client), seen: seen)
+    }
+
     /// What this device's next head says.
     ///
     /// - Parameter number: The number of the head.
     /// - Returns: The head: with what the *store* has seen, because the next set will have seen at least that.
     /// - Throws: `DatabaseError`.
     package func head(number: UInt64) throws -> ClientHead {
-        var head = ClientHead(client, number: number, last: try log.lastIntegrated(of: client))
-        head.seen = try storeSeen().filter { $0.key != client }
+        var head = try progress()
+        head.number = number
         let knowledge = try ReplicaKnowledge(db).read()
         // A device that was restored from a backup may have published a longer prefix. All devices keep judging by that one.
         head.stable = [knowledge.stable, knowledge.heads[client]?.stable].compactMap(\.self).max {
@@ -120,10 +128,9 @@ extension Replica {
     /// Whether new sets of this client wouldn't count, because it was removed, or because its last set is void: the device
     /// has to continue as a new client.
     package func hasLostIdentity() throws -> Bool {
-        let judgement = try log.judgement()
-        if judgement.knowledge.removals[client] != nil { return true }
-        guard let last = try log.lastCaptured(by: client) else { return false }
-        return judgement.isVoid(SetReference(client, last))
+        let isRemoved = try db.first("SELECT 1 FROM removals WHERE client = ?", [.text(client.rawValue)]) != nil
+        guard !isRemoved, let last = try log.lastCaptured(by: client) else { return isRemoved }
+        return try log.isVoid(SetReference(client, last))
     }
 
     /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.

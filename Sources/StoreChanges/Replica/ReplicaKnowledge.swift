@@ -21,10 +21,12 @@ struct ReplicaKnowledge {
         return knowledge
     }
 
-    /// Remembers news.
-    func remember(_ news: LogNews) throws {
-        var knowledge = try read()
+    /// Remembers news, and returns whether they say anything that isn't known.
+    func remember(_ news: LogNews) throws -> Bool {
+        let former = try read()
+        var knowledge = former
         knowledge.remember(news)
+        guard knowledge != former else { return false }
         for head in news.heads {
             let newest = knowledge.heads[head.client] ?? head
             try db.execute(
@@ -38,6 +40,7 @@ struct ReplicaKnowledge {
                 [.text(client.rawValue), .integer(Int64(clamping: sequence))]
             )
         }
+        return true
     }
 
     func setStable(_ prefix: StablePrefix) throws {

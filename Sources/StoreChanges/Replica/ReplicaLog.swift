@@ -62,8 +62,12 @@ struct ReplicaLog {
                 .integer(try versions.canRead(set) ? 1 : 0), .blob(set.header.encoded), .blob(bytes),
             ]
         )
+        try markUnjudged()
         return SetReference(set.header.id, digest)
     }
+
+    /// Lets the next integration judge the sets: something has changed by which it does.
+    func markUnjudged() throws { try ReplicaFact.unjudged.writeNumber(1, db) }
 
     /// Judges again which waiting sets the store can read, because a schema is new.
     func readAgain() throws {
@@ -75,6 +79,7 @@ struct ReplicaLog {
                 "UPDATE sets SET readable = 1 WHERE client = ? AND sequence = ? AND digest = ?",
                 entry.reference.values
             )
+            try markUnjudged()
         }
     }
 
@@ -153,6 +158,14 @@ struct ReplicaLog {
             .bytes(0)
     }
 
+    /// Whether a set was void when the sets were judged last.
+    func isVoid(_ reference: SetReference) throws -> Bool {
+        try db.first(
+            "SELECT status FROM sets WHERE client = ? AND sequence = ? AND digest = ?",
+            reference.values
+        )?.integer(0) == Status.void.rawValue
+    }
+
     /// A set's header.
     func header(_ reference: SetReference) throws -> SyncChangeSet.Header? {
         try db.first("SELECT header FROM sets WHERE client = ? AND sequence = ? AND digest = ?", reference.values)?
@@ -196,6 +209,7 @@ struct ReplicaLog {
         let unpublished = "origin = \(Origin.captured.rawValue) AND \(condition)"
         guard try db.first("SELECT 1 FROM sets WHERE \(unpublished)", values) != nil else { return false }
         try db.execute("UPDATE sets SET origin = \(Origin.withdrawn.rawValue) WHERE \(unpublished)", values)
+        try markUnjudged()
         return true
     }
 
@@ -233,6 +247,7 @@ struct ReplicaLog {
             "UPDATE sets SET origin = \(Origin.capturedAgain.rawValue) WHERE \(condition)",
             set.values
         )
+        try markUnjudged()
     }
 
     // MARK: Integrating
@@ -244,10 +259,13 @@ struct ReplicaLog {
 
     /// Folds the sets that are ready, and undoes sets that turned out to be void.
     ///
-    /// The state afterwards is the fold of these sets in the total order, whatever was integrated before.
+    /// The state afterwards is the fold of these sets in the total order, whatever was integrated before. Reading all sets
+    /// that can be undone takes long if one client hasn't seen them for months, so nothing is read unless something changed.
     ///
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func integrate() throws {
+        guard try ReplicaFact.unjudged.read(db) != nil else { return }
+        try ReplicaFact.unjudged.write(nil, db)
         let judgement = try judgement()
         let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)
         let ready = judgement.ready(except: Set(unreadable))

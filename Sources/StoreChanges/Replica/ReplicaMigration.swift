@@ -35,6 +35,8 @@ struct ReplicaMigration {
         try ReplicaFact.layout.write(bytes, db)
         try log.versions.rememberOwn()
         try log.readAgain()
+        // What the sets are folded by is new.
+        try log.markUnjudged()
     }
 
     private func migrate(from former: SchemaDescription, to schema: SchemaDescription) throws {

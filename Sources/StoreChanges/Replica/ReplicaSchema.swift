@@ -138,6 +138,8 @@ enum ReplicaFact: String {
     case seen
     /// What can't be undone any more.
     case stable
+    /// Whether anything has changed by which sets are judged since they were judged last.
+    case unjudged
     /// The schema by which rows are stored here.
     case layout
     /// The digests of the schemas by which rows were stored here before.

@@ -34,7 +34,9 @@ struct ReplicaTrimming {
             """,
             prefix.position.values + [.text(client.rawValue)]
         )
+        guard prefix != judgement.knowledge.stable else { return }
         try ReplicaKnowledge(state.db).setStable(prefix)
+        try log.markUnjudged()
     }
 
     /// Trims the items that a stable set changed.

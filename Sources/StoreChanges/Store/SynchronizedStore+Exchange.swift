@@ -47,6 +47,11 @@ extension SynchronizedStore {
         }
     }
 
+    /// What this device's next head says of its own sets and of what the store has seen, without what is stable or void.
+    package func progress() throws -> ClientHead {
+        try locked { try replicaDatabase.read { _ in try replica.progress() } }
+    }
+
     /// What this device has to publish.
     package struct Publication: Sendable {
         /// What the next head says.

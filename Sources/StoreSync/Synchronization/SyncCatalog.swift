@@ -43,6 +43,8 @@ struct SyncCatalog: Sendable {
         var warnings: [String] = []
         /// The clients whose files these are.
         var unreadable: Set<RemoteIdentifier> = []
+        /// Whether heads name sets that can't be read, or that only a baseline still had.
+        var missesSets = false
 
         /// What the heads say of the log, and what this device had noted.
         var log: LogNews {
@@ -105,6 +107,7 @@ struct SyncCatalog: Sendable {
             guard let warning = result.warning else { continue }
             news.warnings.append(warning)
             news.unreadable.insert(head.name.client)
+            news.missesSets = true
         }
         // So that the next synchronization reads it again.
         news.heads = zip(news.heads, results).filter { $0.1.value != nil }.map(\.0)
@@ -118,6 +121,13 @@ struct SyncCatalog: Sendable {
         let byClient = Dictionary(grouping: names, by: \.client).sorted { $0.key < $1.key }
         return try await byClient.concurrentMap(atMost: Self.headsAtATime) {
             try await newest(among: $0.value, of: $0.key, SynchronizationMemory(origin: origin, client: $0.key)).head
+        }.compactMap(\.self)
+    }
+
+    /// The heads that aren't authentic, or have not arrived completely.
+    func unreadableHeads(among names: [SyncHeadName]) async throws -> [SyncHeadName] {
+        try await names.concurrentMap(atMost: Self.headsAtATime) { name in
+            try await readable { try await head(name) }.warning.map { _ in name }
         }.compactMap(\.self)
     }
 

@@ -100,7 +100,9 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> [String] {
         let (knowledge, arrived) = try await replica.using(context) { (try $0.knowledge(), try $0.setsThatMayCount()) }
-        let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
+        // The head of a client that was never read may be a former document's.
+        let known = Set(knowledge.heads.keys).union(unreadableClients.map { ClientID(rawValue: $0.rawValue) })
+        let clients = known.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
         let removed = try await RemovedClients.read(
             of: Set(clients.compactMap { try? RemoteIdentifier($0.rawValue) }),
             document,

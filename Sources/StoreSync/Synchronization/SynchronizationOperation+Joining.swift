@@ -55,10 +55,12 @@ extension SynchronizationOperation {
         let baseline: UploadName
         do {
             baseline = try await uploadBaseline(context)
-        } catch let error as StoreSyncError where error.code == .documentSynchronizes {
+        } catch let error as StoreSyncError
+            where [.documentSynchronizes, .unrelatedStore, .diverged].contains(error.code)
+        {
             // Another device was faster, and this one joins it.
-            guard let origin = try await fetchOrigin() else { throw error }
-            return origin
+            if let origin = try await fetchOrigin() { return origin }
+            throw error.code == .documentSynchronizes ? error : undecidedOrigin
         }
         let origin = SyncOrigin(baseline: baseline, rules: request.rules ?? .none)
         let sealed = seal.seal(origin.xml, as: .syncOrigin(document.identity))
@@ -74,6 +76,21 @@ extension SynchronizationOperation {
             )
         }
         return origin
+    }
+
+    /// The error of a document that has stores whose edits this one lacks, and no origin.
+    ///
+    /// A device that synchronizes for the first time publishes its store before the origin.
+    private var undecidedOrigin: StoreSyncError {
+        StoreSyncError(
+            .busy,
+            """
+            \(document.document) has stores on the remote with edits that this store may lack. If another device is \
+            synchronizing the document for the first time, wait until it has ended, and synchronize again. Only if none is \
+            and the error stays, settle the stores before the first synchronization: pull with --from CLIENT, then push with \
+            --resolves.
+            """
+        )
     }
 
     func fetchOrigin() async throws -> SyncOrigin? {
@@ -115,10 +132,7 @@ extension SynchronizationOperation {
         guard uploaded.divergedFrom.isEmpty, let baseline = record?.base else {
             throw StoreSyncError(
                 .diverged,
-                """
-                \(document.document) has stores with edits that this store lacks. Before the first synchronization, \
-                settle that: pull with --from CLIENT, then push with --resolves.
-                """
+                "\(document.document) has stores on the remote with edits that this store lacks."
             )
         }
         return baseline

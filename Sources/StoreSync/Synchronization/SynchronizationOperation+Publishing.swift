@@ -40,8 +40,8 @@ extension SynchronizationOperation {
         let this = replica.identity.client
         let (present, knowledge, waiting, last) = try await replica.using(context) { store in
             (
-                try store.publication(after: .max, head: number).head, try store.knowledge(),
-                try store.waitingClients(), try store.publishedSets()[this]?.sequence ?? 0
+                try store.progress(), try store.knowledge(), try store.waitingClients(),
+                try store.publishedSets()[this]?.sequence ?? 0
             )
         }
         var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)

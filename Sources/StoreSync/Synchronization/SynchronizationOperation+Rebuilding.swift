@@ -140,9 +140,14 @@ extension SynchronizationOperation {
             sequence: unpublished.head.last?.sequence ?? 0,
             changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
             bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount }),
-            warnings: news.warnings
+            warnings: news.warnings + (news.gaps.isEmpty ? [] : [Self.previewLacksNews])
         )
     }
+
+    private static let previewLacksNews = """
+        Other devices have removed edits from the log that this device lacks. The synchronization will begin again with a \
+        store on the remote, so this preview has nothing of what it will receive.
+        """
 }
 
 extension SynchronizedReplica {

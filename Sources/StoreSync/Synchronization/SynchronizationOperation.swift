@@ -25,6 +25,8 @@ public actor SynchronizationOperation: Operation {
     private(set) var vacuum: VacuumOutcome?
     /// Whether edits had waited so long that baselines were tried for them.
     var hasTriedBaselines = false
+    /// The clients whose files can't be read.
+    var unreadableClients: Set<RemoteIdentifier> = []
     /// Warnings about stores that were set aside, and about a replica that couldn't be read.
     var asideWarnings: [String] = []
     /// What the store held that was set aside or downloaded last: the same content isn't set aside again.
@@ -68,7 +70,7 @@ public actor SynchronizationOperation: Operation {
 
     /// Synchronizes the store.
     ///
-    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `diverged`, `noUploadedStore`,
+    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `noUploadedStore`,
     ///   `documentSynchronizes`, `rolledBack`, `identityTwice`, `unsupportedStorage`, `remoteUnavailable` and `busy`;
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Synchronization {
@@ -144,6 +146,9 @@ public actor SynchronizationOperation: Operation {
         }
         let missing = (merged.isWaiting ? merged.waiting.map(\.rawValue) : []) + news.warnings
         memory.noteMissing(missing, at: state.now())
+        unreadableClients = news.unreadable
+        // A file that was never a head names no edits for which other devices wait, and may never go away.
+        if !merged.isWaiting, !news.missesSets { hasTriedBaselines = false }
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
         // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.

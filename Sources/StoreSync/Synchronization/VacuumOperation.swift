@@ -134,6 +134,7 @@ extension SynchronizationOperation {
         }
         let knowledge = try await replica.using(context) { try $0.knowledge() }
         let ofRemovedClients = try await removeFilesOfRemovedClients(memory, knowledge)
+        try await removeUnreadableHeads(of: client, since: replica.origin, memory)
         if let failure { throw failure }
         let behind = LogPruning.behind(replica.identity.client, in: memory.baselines, knowledge)
         return VacuumOutcome(
@@ -141,6 +142,24 @@ extension SynchronizationOperation {
             removed: superfluous + ofRemovedClients,
             keptFor: behind.compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
         )
+    }
+
+    /// Removes heads of this client that can't be read and that this device doesn't remember, as of a former document of this
+    /// name.
+    ///
+    /// A copy of this device may be publishing them, so they stay while they may still be arriving.
+    private func removeUnreadableHeads(
+        of client: RemoteIdentifier,
+        since origin: SyncOrigin,
+        _ memory: SynchronizationMemory
+    ) async throws {
+        guard unreadableClients.contains(client), memory.missesOnlyLostEdits(at: state.now()) else { return }
+        let unknown = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }.filter {
+            $0.client == client && !memory.heads.contains($0.name)
+        }
+        try await catalog(since: origin).unreadableHeads(among: unknown).concurrentMap { [hooks, hierarchy] in
+            try await hooks.removeSyncFile(at: hierarchy.syncHead($0))
+        }
     }
 
     /// Removes the heads of removed clients, and then the files that the heads name, if no device needs them any more.

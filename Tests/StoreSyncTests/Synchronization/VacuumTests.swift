@@ -140,6 +140,10 @@ struct VacuumTests {
         #expect(try segments(fixture).filter { !$0.contains("SyncChanges/b") }.count < 9)
         let restored = try fixture.device("backup")
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        var preview = SynchronizationRequest(url: restored.store)
+        preview.isPreview = true
+        let warnings = try await restored.synchronize(preview).value.warnings
+        #expect(warnings.contains { $0.contains("will begin again with a store") }, "\(warnings)")
         for device in [restored, restored, a, restored, a] {
             do {
                 _ = try await device.synchronize().value
