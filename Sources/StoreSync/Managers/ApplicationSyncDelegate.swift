@@ -11,6 +11,11 @@ public import RemoteStorage
 public protocol ApplicationSyncDelegate: AnyObject, Sendable {
     /// Decides whether to encrypt a new application, gives the password of an encrypted one, or allows joining an
     /// unencrypted one.
+    ///
+    /// Until this device is a client of the application, the manager's registrations run one after the other: one answer is
+    /// enough for operations that were added together. After a refusal, the next operation asks again. Operations with
+    /// dependencies, and operations that don't register, such as lists, may ask at the same time. So may all operations after
+    /// ``ApplicationSyncManager/forgetKeys(after:options:)``.
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier

@@ -131,7 +131,7 @@ public struct ApplicationSyncManager: Sendable {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<ApplicationRegistration> {
-        var options = self.options(options)
+        var options = self.options(ofRegistration: options, after: dependencies)
         // A device that is set up again becomes another client.
         if registersAgain { options.clientIdentifier = nil }
         return supervisor.add(
@@ -155,7 +155,9 @@ public struct ApplicationSyncManager: Sendable {
         options: OperationOptions? = nil
     ) -> OperationHandle<ApplicationRegistration> {
         supervisor.add(StoreCheckOperation(store), after: dependencies, options: self.options(ofStepBefore: options))
-            .then(options: self.options(options)) { [self] in registration(mayCreate: true) }
+            .then(options: self.options(ofRegistration: options, after: dependencies)) { [self] in
+                registration(mayCreate: true)
+            }
     }
 
     func registration(

@@ -280,7 +280,8 @@ public struct DocumentSyncManager: Sendable {
         )
         // Asked when it's needed: an operation that must end first may create the store.
         let missing: @Sendable () -> URL? = { FileManager.default.fileExists(atPath: url.path) ? nil : url }
-        let application = check.then(options: manager.options(ofStepBefore: options)) {
+        let step = manager.options(ofStepBefore: options)
+        let application = check.then(options: manager.options(ofRegistration: step, after: dependencies)) {
             manager.registration(mayCreate: mayCreate && missing() == nil, missing: missing())
         }
         let registration = DocumentRegistrationRequest(
