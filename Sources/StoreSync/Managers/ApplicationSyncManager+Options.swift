@@ -70,3 +70,13 @@ extension ApplicationSyncManager {
         DocumentKey(application: key, document: document.rawValue)
     }
 }
+
+extension OperationHandle {
+    /// Cancels a step that only this operation needs, once this operation ends as cancelled.
+    func cancelling(_ step: any OperationReference) -> Self {
+        whenEnded { result in
+            if case .failure(let error) = result, error is CancellationError { step.cancel() }
+        }
+        return self
+    }
+}

@@ -26,6 +26,8 @@ public import SyncCryptography
 /// ``status(after:options:)``; uploads, downloads, synchronizations and vacuums add several. To the keys, the manager adds
 /// those of the document and the store that are in use, so uploads, downloads, synchronizations, vacuums and removals of
 /// documents wait for each other instead of failing with ``StoreSyncError/Code/busy``.
+///
+/// Cancelling a handle cancels what its method added, registrations included, and nothing that the caller gave it.
 public struct ApplicationSyncManager: Sendable {
     /// The application.
     public let application: RemoteIdentifier
@@ -154,10 +156,15 @@ public struct ApplicationSyncManager: Sendable {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(StoreCheckOperation(store), after: dependencies, options: self.options(ofStepBefore: options))
-            .then(options: self.options(ofRegistration: options, after: dependencies)) { [self] in
-                registration(mayCreate: true)
-            }
+        let check = supervisor.add(
+            StoreCheckOperation(store),
+            after: dependencies,
+            options: self.options(ofStepBefore: options)
+        )
+        return check.then(options: self.options(ofRegistration: options, after: dependencies)) { [self] in
+            registration(mayCreate: true)
+        }
+        .cancelling(check)
     }
 
     func registration(
