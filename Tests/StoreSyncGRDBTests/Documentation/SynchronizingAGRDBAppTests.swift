@@ -82,6 +82,17 @@ extension NotesApp {
 }
 // DOC: end
 
+// DOC: watch
+extension NotesApp {
+    /// Synchronizes at once, and then whenever this device or another one has edited something.
+    func watch() async throws {
+        for try await event in notes.watch(database) {
+            if case .failed(let error, let delay) = event { print("\(error.message) The next attempt is in \(delay).") }
+        }
+    }
+}
+// DOC: end
+
 // DOC: restore
 extension NotesApp {
     /// Puts back everything that merging overwrote.
@@ -122,6 +133,23 @@ struct SynchronizingAGRDBAppTests {
         try await laptop.synchronize()
         try await phone.synchronize()
         while let seen = try await titles.next(), Set(seen) != ["oat milk", "bread", "tea", "salt"] {}
+    }
+
+    @Test("The article's watch tells the app's observations what another device has edited, and ends with its task")
+    @MainActor func watching() async throws {
+        let fixture = try Fixture()
+        let laptop = try await app("laptop", in: fixture)
+        try await laptop.add("milk")
+        try await laptop.synchronize()
+        let phone = try await app("phone", in: fixture)
+        try await laptop.add("bread")
+        try await laptop.synchronize()
+
+        let watch = Task { try await phone.watch() }
+        for try await titles in phone.titles where Set(titles) == ["milk", "bread"] { break }
+        watch.cancel()
+        _ = await watch.result
+        #expect(try await phone.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == 2)
     }
 
     @MainActor private func app(_ device: String, in fixture: Fixture) async throws -> NotesApp {
