@@ -10,7 +10,7 @@ public import SyncCryptography
 ///     application: try RemoteIdentifier("org.example.notes"),
 ///     clientDescription: "my laptop",
 ///     backend: LocalFolderBackend(root: share),
-///     state: try StateDirectory(url: support),
+///     state: try await .open(at: support),
 ///     delegate: self)
 /// let notes = manager.document(try RemoteIdentifier("notes"))
 /// let upload = try await notes.upload(storeAt: database).value

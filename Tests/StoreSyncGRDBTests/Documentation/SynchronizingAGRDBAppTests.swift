@@ -29,7 +29,7 @@ import Testing
             application: try RemoteIdentifier("org.example.notes"),
             clientDescription: device,
             backend: LocalFolderBackend(root: share),
-            state: try StateDirectory(url: home.appending(path: "sync")),
+            state: try await .open(at: home.appending(path: "sync")),
             delegate: questions
         )
         notes = manager.document(try RemoteIdentifier("notes"))
