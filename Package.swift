@@ -411,8 +411,8 @@ let package = Package(
         .testTarget(
             name: "StoreSyncGRDBTests",
             dependencies: [
-                "StoreSyncGRDB", "StoreSync", "StoreChanges", "RemoteStorage", "Operations", "FileSupport",
-                "ThreadSupport",
+                "StoreSyncGRDB", "StoreSync", "StoreChanges", "RemoteStorage", "SyncCryptography", "Operations",
+                "FileSupport", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

@@ -22,7 +22,8 @@
 /// The other requirements are the *phases* of a run. They do nothing unless you implement them, and come in this order:
 /// ``operationDidStart(_:)``, then ``operationDidMakeProgress(_:)`` any number of times, then exactly one of
 /// ``operationDidComplete(_:)``, ``operationDidFail(_:)`` and ``operationWasCancelled()``. No other phase overlaps or
-/// follows that ending phase. An operation that is cancelled before it starts has no run and no phases; only its handle
+/// follows that ending phase. It runs once, after the last attempt of a retried operation, so what each attempt has to
+/// clean up belongs in `main`. An operation that is cancelled before it starts has no run and no phases; only its handle
 /// ends.
 ///
 /// **Cancellation.** The task that runs `main` is cancelled. `main` must check for that (`try Task.checkCancellation()`,

@@ -65,6 +65,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let invalidPassword = Code("invalidPassword")
         /// The document's rules name a table, a column or an index that the store doesn't have.
         public static let invalidRules = Code("invalidRules")
+        /// The values that an app wants to save with a client or a document are too large, or nested too deep.
+        public static let invalidUserInfo = Code("invalidUserInfo")
         /// This device's keychain can't be opened: its secret is missing, or isn't protected from other users.
         public static let keychainLocked = Code("keychainLocked")
         /// The local store was changed since it was last pushed or pulled; replacing it would lose these changes.

@@ -80,7 +80,7 @@ struct Conflicts: AsyncParsableCommand {
         let conflict = entry.conflict
         let head =
             "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.rule.summary)"
-            + (entry.isRestored ? " (restored)" : "")
+            + (entry.isRestored ? " (restored)" : entry.canBeRestored ? "" : " (nothing to restore)")
         let lost = conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
             "    \(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
         }

@@ -10,7 +10,7 @@ enum ExitStatus {
     static func status(for code: StoreSyncError.Code) -> Int32 {
         switch code {
         case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword,
-            .invalidRules:
+            .invalidRules, .invalidUserInfo:
             EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
             .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema,

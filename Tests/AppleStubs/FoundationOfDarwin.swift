@@ -26,3 +26,16 @@ public func CFBooleanGetTypeID() -> UInt { 0 }
 
 /// Returns whether a number is one with a fraction.
 public func CFNumberIsFloatType(_ number: NSNumber) -> Bool { false }
+
+extension URL {
+    /// Finds a file by its bookmark.
+    public init(resolvingBookmarkData bookmark: Data, bookmarkDataIsStale isStale: inout Bool) throws {
+        self.init(filePath: String(decoding: bookmark, as: UTF8.self))
+    }
+
+    /// Begins to use a file that the user picked.
+    public func startAccessingSecurityScopedResource() -> Bool { true }
+
+    /// Ends that.
+    public func stopAccessingSecurityScopedResource() {}
+}

@@ -177,6 +177,20 @@ extension CommandTests {
             try expectFailure(try await fixture.run(unknown), 66, "conflictNotFound")
         }
 
+        @Test("conflicts says which entries lost nothing that could be restored")
+        func conflictsThatLostNothing() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try execute("CREATE TABLE word (text TEXT); INSERT INTO word VALUES ('milk')", laptop)
+            for device in [laptop, desktop] { #expect(try await sync(device).status == 0) }
+            for device in [laptop, desktop] {
+                try execute("DELETE FROM word", device)
+                #expect(try await sync(device).status == 0)
+            }
+            let lines = try await fixture.run(["conflicts", desktop.store.path, "--state", desktop.state.path])
+            #expect(lines.output.hasSuffix("deleted on two devices (nothing to restore)\n"), "\(lines)")
+        }
+
         @Test("conflicts tells bytes from text in JSON")
         func bytesInConflicts() async throws {
             let fixture = try Fixture()

@@ -14,7 +14,13 @@ import Testing
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
-    ) async throws -> EncryptionDecision { .encrypted(try Password("correct horse battery staple")) }
+    ) async throws -> EncryptionDecision {
+        // An app shows a password field here.
+        guard question != .joiningEncrypted(passwordWasWrong: true) else {
+            throw StoreSyncError(.wrongPassword, "This isn't the password of \(application). Enter it again.")
+        }
+        return .encrypted(try Password("correct horse battery staple"))
+    }
 }
 // README: end
 
@@ -54,6 +60,23 @@ struct ReadmeTests {
         print("tables that changed: \(result.applied.count), conflicts: \(result.conflicts)")
         // README: end
         #expect(result.transfer == .uploaded && result.conflicts == 0)
+        withExtendedLifetime(delegate) {}
+    }
+
+    @Test("its delegate ends an operation whose password is wrong")
+    func wrongPassword() async throws {
+        let fixture = try Fixture(password: "another password")
+        _ = try await fixture.device("a").register().value
+        let device = try fixture.device("b")
+        let delegate = Asker()
+        let manager = ApplicationSyncManager(
+            application: fixture.application,
+            clientDescription: "b",
+            backend: device.backend,
+            state: device.state,
+            delegate: delegate
+        )
+        #expect(await code { try await manager.register().value } == .wrongPassword)
         withExtendedLifetime(delegate) {}
     }
 

@@ -184,13 +184,19 @@ struct StoreTable {
     )
 
     /// The value of a cell in this store.
+    ///
+    /// - Throws: `DatabaseError`, also if the cell is a row and the column refers to none: `NULL` would look like an edit.
     func value(_ cell: Cell, of column: String) throws -> StoredValue {
         switch cell {
         case .value(let value): return value
         case .row(let row):
-            guard let parent = state.schema.rowTable(of: column, in: name),
-                let number = try numbers.number(of: RowReference(parent, row))
-            else { return .null }
+            guard let parent = state.schema.rowTable(of: column, in: name) else {
+                throw DatabaseError(
+                    resultCode: .SQLITE_CONSTRAINT,
+                    message: "\(name).\(column) isn't a reference any more"
+                )
+            }
+            guard let number = try numbers.number(of: RowReference(parent, row)) else { return .null }
             return StoredValue(rowNumber: number, in: table.affinity(of: column))
         }
     }
@@ -202,11 +208,16 @@ struct StoreTable {
         }
         let isCounted = state.schema.isCounted(row)
         let named = isCounted ? columns : table.schema.key.columns
-        let values = try named.map { try value(state.schema.cell($0, of: row, StoredRow(countedIn: table)), of: $0) }
+        let values = try values(of: named, namedBy: row)
         guard isCounted else { return condition(named, values) }
         // A row without a key is found by its bytes, because its name has them: 1 isn't 1.0 here.
         let conditions = named.map { "\($0.quotedName) IS ? COLLATE BINARY AND typeof(\($0.quotedName)) = typeof(?)" }
         return (Self.conjunction(conditions[...]), values.flatMap { [$0, $0] })
+    }
+
+    /// What columns hold in this store by a row's name: the key's, or all of a row without a key.
+    private func values(of columns: [String], namedBy row: RowReference) throws -> [StoredValue] {
+        try columns.map { try value(state.schema.cell($0, of: row, StoredRow(countedIn: table)), of: $0) }
     }
 
     /// The condition that only the row with a natural key fulfils.
@@ -239,15 +250,48 @@ struct StoreTable {
         guard try store.writtenCount > 0 || self.row(row) == nil else { throw Self.ignored }
     }
 
+    /// Finds rows without a key by reading the table once.
+    ///
+    /// - Parameter counts: How many of equal rows to find.
+    /// - Returns: The rowids.
+    /// - Throws: `DatabaseError`.
+    func rowIdentifiers(of counts: [RowReference: Int]) throws -> [RowReference: [Int64]] {
+        guard let number = try rowIdentifier() else { return [:] }
+        var rows: [[StoredValue]: RowReference] = [:]
+        for row in counts.keys { rows[try values(of: columns, namedBy: row)] = row }
+        var found: [RowReference: [Int64]] = [:]
+        try store.forEach("SELECT \(number), \(columnList) FROM \(name.quotedName)") { values in
+            guard let row = rows[Array(values.dropFirst())], let identifier = values.integer(0),
+                found[row, default: []].count < counts[row, default: 0]
+            else { return }
+            found[row, default: []].append(identifier)
+        }
+        return found
+    }
+
     /// Deletes one of several equal rows.
-    func deleteOne(_ row: RowReference) throws {
+    ///
+    /// - Parameters:
+    ///   - row: The row.
+    ///   - identifier: The rowid that it had; a trigger may have changed it, or the row.
+    /// - Throws: `DatabaseError`.
+    func deleteOne(_ row: RowReference, at identifier: Int64?) throws {
         guard let (condition, values) = try condition(row) else { return }
-        let columns = try store.all("SELECT name FROM pragma_table_xinfo(?)", [.text(name)])
-            .compactMap { $0.text(0) }
-        guard let number = TableSchema.rowIdentifier(besides: columns) else { throw Self.ignored }
+        guard let number = try rowIdentifier() else { throw Self.ignored }
         let table = name.quotedName
+        if let identifier {
+            let known = "\(number) = ? AND (\(condition))"
+            try store.execute("DELETE FROM \(table) WHERE \(known)", [.integer(identifier)] + values)
+            if store.writtenCount == 1 { return }
+        }
         let one = "\(number) = (SELECT \(number) FROM \(table) WHERE \(condition) LIMIT 1)"
         try write("DELETE FROM \(table) WHERE \(one)", values)
+    }
+
+    /// The name of the rowid; `nil` if columns have all its names.
+    private func rowIdentifier() throws -> String? {
+        let columns = try store.all("SELECT name FROM pragma_table_xinfo(?)", [.text(name)]).compactMap { $0.text(0) }
+        return TableSchema.rowIdentifier(besides: columns)
     }
 
     /// Inserts one of equal rows without a key.

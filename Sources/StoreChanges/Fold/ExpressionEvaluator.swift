@@ -33,8 +33,9 @@ package struct PlainEvaluator: ExpressionEvaluator {
 
 /// Evaluates expressions in an empty database with the same tables, one row at a time.
 ///
-/// Rows have names in place of the numbers that differ between devices; so every device gives a name the same number
-/// here, which no expression can tell from a real one.
+/// Rows have names in place of the numbers that differ between devices; so every device gives a name the same number here.
+/// It's as good as a real one where it's compared for equality. No table synchronizes whose unique values are calculated
+/// from such numbers: a sum or a product of these overflows, and different values become equal.
 package final class ScratchEvaluator: ExpressionEvaluator {
     private let schema: StoreSchema
     /// The database, which is opened once something is evaluated.
@@ -133,13 +134,13 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         )
     }
 
-    /// A number that is the same for a name everywhere, and greater than 0.
+    /// A number that is the same for a name everywhere, greater than 0 and less than 2⁶².
     private static func value(_ cell: Cell) -> StoredValue {
         switch cell {
         case .value(let value): return value
         case .row:
             let digest = SetDigest(of: cell.encoded)
-            return .integer(Int64(littleEndianBytes: digest.rawValue.prefix(8)) >> 2 & Int64.max | 1)
+            return .integer(Int64(UInt64(littleEndianBytes: digest.rawValue.prefix(8)) >> 2 | 1))
         }
     }
 }

@@ -89,8 +89,7 @@ package final class FoldSchema {
     }
 
     private(set) var tables: [String: Table] = [:]
-    /// For each column that holds rows with integer keys, the table of these rows.
-    private var rowColumns: [String: [String: String]] = [:]
+    private let rowColumns: RowColumns
     /// The foreign keys of tables that don't synchronize.
     let unsynchronizedReferences: [UnsynchronizedReference]
     /// What SQLite evaluates: expressions of indexes, and constraints.
@@ -103,10 +102,10 @@ package final class FoldSchema {
     ///   - evaluator: Evaluates the expressions of their indexes and constraints.
     package init(_ schema: StoreSchema, evaluator: any ExpressionEvaluator = PlainEvaluator()) {
         self.evaluator = evaluator
+        rowColumns = RowColumns(SchemaDescription(schema))
         unsynchronizedReferences = schema.unsynchronizedReferences
         for table in schema.tables { tables[table.name] = Table(table, defaults: evaluator.defaults(of: table)) }
         for table in schema.tables { link(table, schema) }
-        findRowColumns()
         for table in tables.values { table.plans = plans(of: table) }
         for table in tables.values { table.ancestors = ancestors(of: table) }
     }
@@ -167,41 +166,10 @@ package final class FoldSchema {
         return groups
     }
 
-    /// Finds the columns that refer to integer keys, directly or through a parent's column that does.
-    private func findRowColumns() {
-        var changed = true
-        while changed {
-            changed = false
-            for (name, table) in tables.sorted(by: { $0.key.precedes($1.key) }) {
-                for reference in table.references {
-                    for (column, parentColumn) in zip(reference.key.columns, reference.key.parentColumns)
-                    where rowColumns[name]?[column] == nil {
-                        guard let target = rowTable(reference.parent, parentColumn) else { continue }
-                        rowColumns[name, default: [:]][column] = target
-                        changed = true
-                    }
-                }
-            }
-        }
-    }
-
-    private func rowTable(_ table: String, _ column: String) -> String? {
-        if let target = rowColumns[table]?[column] { return target }
-        guard case .integer(let key) = tables[table]?.schema.key, key == column else { return nil }
-        // A key that refers to another integer key has that one's rows, once they are found.
-        let isReference = tables[table]?.references.contains { reference in
-            guard reference.key.columns == [column], reference.parent != table,
-                case .integer(let parentKey) = tables[reference.parent]?.schema.key
-            else { return false }
-            return reference.key.parentColumns == [parentKey]
-        }
-        return isReference == true ? nil : table
-    }
-
     /// The table whose rows have the numbers of a table's integer key: another one if the key is a reference itself.
     package func numberedTable(_ table: String) -> String {
         guard let key = tables[table]?.schema.key, case .integer(let column) = key else { return table }
-        return rowColumns[table]?[column] ?? table
+        return rowTable(of: column, in: table) ?? table
     }
 
     /// Whether a table's key is an integer that differs between devices.
@@ -210,7 +178,20 @@ package final class FoldSchema {
     }
 
     /// The table with an integer key to whose rows a column refers.
-    package func rowTable(of column: String, in table: String) -> String? { rowColumns[table]?[column] }
+    package func rowTable(of column: String, in table: String) -> String? {
+        rowColumns.table(of: column, in: table)
+    }
+
+    /// Whether a column refers to rows of another table than in a former schema; to refer to none differs too.
+    func refersElsewhere(_ column: String, of table: String, since former: RowColumns) -> Bool {
+        former.table(of: column, in: table) != rowTable(of: column, in: table)
+    }
+
+    /// Whether a cell of a former schema means the same in this one: the name of a row doesn't where the column isn't a
+    /// reference any more, nor does the number of a row where it has become one.
+    func hasSameMeaning(_ cell: Cell, in column: String, of table: String, since former: RowColumns) -> Bool {
+        cell.isNull || !refersElsewhere(column, of: table, since: former)
+    }
 
     func table(_ name: String) throws -> Table {
         guard let table = tables[name] else {
@@ -297,6 +278,27 @@ package final class FoldSchema {
             let columns = isCounted(row) ? table.columns : table.schema.key.columns
             return .key(columns.map { cells[$0] ?? .null })
         }
+    }
+
+    /// The name of a row without a key, whose cells a former schema had under other columns.
+    ///
+    /// - Parameters:
+    ///   - cells: The row's cells.
+    ///   - columns: Their columns.
+    ///   - table: The table as it is now.
+    ///   - former: What the columns referred to.
+    /// - Returns: The name; new columns, and those whose cells mean nothing any more, hold their defaults.
+    func nameOfCounted(
+        _ cells: [Cell],
+        of columns: [String],
+        in table: Table,
+        since former: RowColumns
+    ) -> RowName {
+        let kept = zip(columns, cells).filter {
+            hasSameMeaning($1, in: $0, of: table.schema.name, since: former)
+        }
+        let named = Dictionary(kept) { first, _ in first }
+        return .key(table.columns.map { named[$0] ?? table.defaults[$0] ?? .null })
     }
 
     /// The representative of all aliases whose values SQLite takes for equal.

@@ -1,3 +1,5 @@
+import GRDBSQLite
+
 /// A value by which rows are found: the values of a unique index, or of a reference.
 ///
 /// Two keys are equal where SQLite takes the values for equal, whatever their bytes.
@@ -45,8 +47,16 @@ extension Cell {
             (.real, .value(.text(let bytes))):
             return Self.number(bytes).map(Cell.value) ?? self
         case (.text, .value(.integer(let integer))): return .value(.text("\(integer)"))
+        case (.text, .value(.real(let bitPattern))): return .value(.text(Self.text(Double(bitPattern: bitPattern))))
         default: return self
         }
+    }
+
+    /// The text that SQLite makes of a floating-point number.
+    private static func text(_ number: Double) -> String {
+        let text = withVaList([number]) { sqlite3_vmprintf("%!.15g", $0) }
+        defer { sqlite3_free(text) }
+        return text.map { String(cString: $0) } ?? "\(number)"
     }
 
     /// The number that text looks like to SQLite: without names of numbers, and without hexadecimal digits.

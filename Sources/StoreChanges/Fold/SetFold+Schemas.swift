@@ -4,38 +4,45 @@ extension SetFold {
     /// Returns the changes as this schema has them.
     ///
     /// Example: A device whose app has no column “color” yet inserts a tag. The tag has the color that the column has by
-    /// default. An edit of a column that the schema doesn't have any more is logged.
+    /// default. An edit of a column that the schema doesn't have any more is logged, and so is one of a column
+    /// that was a reference and isn't any more, or has become one.
     mutating func adapt(_ changes: [Change]) -> [Change] {
         guard let author else { return changes }
-        return changes.compactMap { adapt($0, author) }
+        let rowColumns = RowColumns(author)
+        return changes.compactMap { adapt($0, author, rowColumns) }
     }
 
-    private mutating func adapt(_ change: Change, _ author: SchemaDescription) -> Change? {
-        guard let table = schema.tables[change.table], !hasOtherKey(change.table, author) else {
+    private mutating func adapt(_ change: Change, _ author: SchemaDescription, _ rowColumns: RowColumns) -> Change? {
+        guard let table = schema.tables[change.table], !hasOtherKey(change.table, author, rowColumns) else {
             return leaveOut(change)
         }
+        let (schema, name) = (schema, change.table)
+        func isLost(_ column: String, _ cell: Cell) -> Bool {
+            !table.columns.contains(column) || table.keyColumns.contains(column)
+                || !schema.hasSameMeaning(cell, in: column, of: name, since: rowColumns)
+        }
         var change = change
+        var lost: [String: Cell] = [:]
         let names = author.tables[change.table]?.columns.keys.sorted { $0.precedes($1) } ?? []
         if case .key(let cells) = change.row, cells.count == names.count,
-            cells.count != table.keyColumns.count
-                || table.keyColumns.isEmpty
+            cells.count != table.keyColumns.count || table.keyColumns.isEmpty
         {
             // A row without a key is named by all of its cells.
-            let named = Dictionary(zip(names, cells)) { first, _ in first }
-            change.row = .key(table.columns.map { named[$0] ?? table.defaults[$0] ?? .null })
+            change.row = schema.nameOfCounted(cells, of: names, in: table, since: rowColumns)
+            lost = Dictionary(zip(names, cells)) { first, _ in first }
+                .filter { !schema.hasSameMeaning($0.value, in: $0.key, of: name, since: rowColumns) }
         }
         let row = RowReference(change.table, change.row)
         guard schema.has(row) else { return leaveOut(change) }
         let isCounted = schema.isCounted(row)
-        func has(_ column: String) -> Bool { table.columns.contains(column) && !table.keyColumns.contains(column) }
         switch change.edit {
         case .delete: return change
         case .insert(var inserted):
-            let lost = inserted.cells.filter { !has($0.key) }
+            lost.merge(inserted.cells.filter(isLost)) { $1 }
             if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
-            inserted.cells = inserted.cells.filter { has($0.key) }
+            inserted.cells = inserted.cells.filter { !isLost($0.key, $0.value) }
             inserted.dangling.formIntersection(table.columns)
-            for column in table.columns where !isCounted && has(column) {
+            for column in table.valueColumns where !isCounted {
                 inserted.cells[column] = table.stored(
                     inserted.cells[column] ?? table.defaults[column] ?? .null,
                     in: column
@@ -43,10 +50,10 @@ extension SetFold {
             }
             change.edit = .insert(inserted)
         case .update(let cells):
-            let lost = cells.filter { !has($0.key) }.mapValues(\.new)
+            lost = cells.mapValues(\.new).filter(isLost)
             if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
             guard lost.count < cells.count else { return nil }
-            let kept = cells.filter { has($0.key) }.map { column, cell in
+            let kept = cells.filter { lost[$0.key] == nil }.map { column, cell in
                 var cell = cell
                 cell.new = table.stored(cell.new, in: column)
                 return (column, cell)
@@ -59,10 +66,13 @@ extension SetFold {
     /// Whether a table's rows have other names than in the author's schema.
     ///
     /// A key whose former columns are all gone was renamed, and its names mean what they did.
-    private func hasOtherKey(_ name: String, _ author: SchemaDescription) -> Bool {
-        guard let table = schema.tables[name], let former = author.tables[name],
-            former.keyKind == 3, case .natural = table.schema.key
-        else { return false }
+    private func hasOtherKey(_ name: String, _ author: SchemaDescription, _ rowColumns: RowColumns) -> Bool {
+        guard let table = schema.tables[name], let former = author.tables[name] else { return false }
+        let refersElsewhere = zip(former.keyColumns, table.schema.key.columns).contains {
+            rowColumns.table(of: $0, in: name) != schema.rowTable(of: $1, in: name)
+        }
+        if refersElsewhere { return true }
+        guard former.keyKind == 3, case .natural = table.schema.key else { return false }
         return Set(former.keyColumns) != table.keyColumns && former.keyColumns.contains(where: table.columns.contains)
     }
 
@@ -119,24 +129,34 @@ extension SetFold {
         var known = Set(inserted)
         var others = try earlier.map { try lead($0).0 }.filter { known.insert($0).inserted }
         // Rows that refer to each other become equal one after the other.
-        var isMerging = true
-        while isMerging {
-            isMerging = false
+        var merged: Set<RowReference>
+        repeat {
+            merged = []
+            var candidates = try rowsByImage(others)
             for row in inserted {
-                guard let state = try work.row(row),
-                    let other = try others.first(where: {
-                        try $0.table == row.table && work.row($0)?.image == state.image
-                    })
+                guard let image = try work.row(row)?.image, let other = candidates[row.table]?[image]?.popLast(),
+                    // Merging another row may have changed it; then the next pass finds it.
+                    try work.row(other)?.image == image
                 else { continue }
-                inserted.removeAll { $0 == row }
-                others.removeAll { $0 == other }
+                merged.formUnion([row, other])
                 let entry = conflicts.count
                 try merge(row, into: other)
                 // Nothing is lost of equal rows.
                 conflicts.remove(at: entry)
-                isMerging = true
             }
+            inserted.removeAll(where: merged.contains)
+            others.removeAll(where: merged.contains)
+        } while !merged.isEmpty
+    }
+
+    /// Rows by table and image, the first of several equal ones last.
+    private mutating func rowsByImage(_ rows: [RowReference]) throws -> [String: [[UInt8]: [RowReference]]] {
+        var found: [String: [[UInt8]: [RowReference]]] = [:]
+        for row in rows.reversed() {
+            guard let image = try work.row(row)?.image else { continue }
+            found[row.table, default: [:]][image, default: []].append(row)
         }
+        return found
     }
 
     /// The digest of a row as the set's author knew it: a column that its schema doesn't have is no edit while it holds

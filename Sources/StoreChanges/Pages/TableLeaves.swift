@@ -22,7 +22,7 @@ struct TableLeaves: Equatable {
             let formerLower = index == 0 ? Int64.min : former.uppers[index - 1] + 1
             let isSame =
                 index < former.uppers.count && former.uppers[index] == upper && formerLower == lower
-                && former.hashes[index] == hashes[position]
+                && former.hashes[index] == hashes[position] && hashes[position] != Self.forgotten
             guard !isSame else { continue }
             changedCount += 1
             if let last = ranges.last, last.upperBound + 1 == lower {
@@ -35,18 +35,23 @@ struct TableLeaves: Equatable {
         return changedCount * 4 > uppers.count ? .all : .ranges(ranges, leafCount: changedCount)
     }
 
-    /// Forgets the leaves to which some row numbers belong, so that these rows may have changed.
+    /// Forgets what the leaves hold to which some row numbers belong, so that these rows may have changed.
+    ///
+    /// The leaves themselves stay, each with a hash that no leaf has. If one was missing, its numbers would belong to the
+    /// next one, which may have got them since, and be unchanged otherwise.
     ///
     /// - Parameter numbers: The numbers, in ascending order.
     mutating func forget(_ numbers: [Int64]) {
-        var (kept, index) = (TableLeaves(), 0)
-        for (upper, hash) in zip(uppers, hashes) {
+        var index = 0
+        for (position, upper) in uppers.enumerated() {
             let first = index
             while index < numbers.count, numbers[index] <= upper { index += 1 }
-            if index == first { kept.append(upTo: upper, hash) }
+            if index > first { hashes[position] = Self.forgotten }
         }
-        self = kept
     }
+
+    /// The hash of a leaf that was forgotten: a leaf with this hash counts as changed.
+    private static let forgotten: UInt64 = 1
 
     // MARK: Coding
 

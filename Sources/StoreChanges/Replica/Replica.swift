@@ -20,8 +20,14 @@ package final class Replica {
     ///   - db: The replica's database, which lives longer than this object; every call needs a transaction.
     ///   - schema: The store's schema.
     ///   - identity: What the replica belongs to. The document's name is the key of the state's digests.
-    /// - Throws: `DatabaseError`.
-    package init(_ db: Database, _ schema: StoreSchema, _ identity: SynchronizedStore.Identity) throws {
+    ///   - takesOlderSchema: Whether the store may have an older schema than the replica.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema`.
+    package init(
+        _ db: Database,
+        _ schema: StoreSchema,
+        _ identity: SynchronizedStore.Identity,
+        takesOlderSchema: Bool = false
+    ) throws {
         self.db = SQLConnection(db)
         client = identity.client
         origin = identity.origin
@@ -29,7 +35,7 @@ package final class Replica {
         state = try ReplicaState(self.db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)))
         let description = SchemaDescription(schema)
         log = ReplicaLog(state, ReplicaVersions(self.db, description), StateDigest.Key(identity.document))
-        try ReplicaMigration(log).run(to: description)
+        try ReplicaMigration(log).run(to: description, takesOlder: takesOlderSchema)
     }
 
     /// Whether a database has a replica.

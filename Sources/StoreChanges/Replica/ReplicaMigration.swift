@@ -1,7 +1,8 @@
 /// Brings a replica to a new schema of its store, after the app changed it.
 ///
 /// What the schema adds holds its default in the state as in the store, so it isn't taken for edits. Rows of tables whose
-/// keys changed leave the state, and are captured as new ones.
+/// keys changed leave the state, and are captured as new ones. A column that was a reference and isn't any more, or has become
+/// one, holds its default until the store's values are captured.
 struct ReplicaMigration {
     private let log: ReplicaLog
     private var state: ReplicaState { log.state }
@@ -10,12 +11,22 @@ struct ReplicaMigration {
     init(_ log: ReplicaLog) { self.log = log }
 
     /// Migrates if the schema isn't the former one.
-    func run(to schema: SchemaDescription) throws {
+    ///
+    /// - Parameters:
+    ///   - schema: The store's schema.
+    ///   - takesOlder: Whether an older schema than the former one is taken: from then on it's the newest.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema`.
+    func run(to schema: SchemaDescription, takesOlder: Bool) throws {
         let bytes = schema.encoded
         let layout = try ReplicaFact.layout.read(db)
         guard layout != bytes else { return }
         if let layout {
-            try migrate(from: try SchemaDescription(decoding: layout), to: schema)
+            let former = try SchemaDescription(decoding: layout)
+            if try isOlder(schema, than: former) {
+                guard takesOlder else { throw StoreChangesError.olderSchema }
+                try log.versions.forgetOwn()
+            }
+            try migrate(from: former, to: schema)
             try ReplicaFact.migrated.writeNumber(1, db)
             // What the schema adds has to be captured, even if the store's file is as it was.
             try ReplicaFact.status.write(nil, db)
@@ -27,12 +38,19 @@ struct ReplicaMigration {
     }
 
     private func migrate(from former: SchemaDescription, to schema: SchemaDescription) throws {
-        try refuseOlder(schema, than: former)
         // The store may take rows now that it refused.
         try ReplicaFact.tokenIsOld.writeNumber(1, db)
+        let rowColumns = RowColumns(former)
         for (name, table) in former.tables.sorted(by: { $0.key.precedes($1.key) }) {
-            if let new = schema.tables[name], new.keyKind == table.keyKind, new.keyColumns == table.keyColumns {
-                if new.columns != table.columns { try rewrite(name, table) }
+            func refersElsewhere(_ column: String) -> Bool {
+                state.schema.refersElsewhere(column, of: name, since: rowColumns)
+            }
+            if let new = schema.tables[name], new.keyKind == table.keyKind, new.keyColumns == table.keyColumns,
+                !new.keyColumns.contains(where: refersElsewhere)
+            {
+                if new.columns != table.columns || new.columns.keys.contains(where: refersElsewhere) {
+                    try rewrite(name, FormerTable(table, rowColumns))
+                }
             } else {
                 try forget(name)
             }
@@ -41,17 +59,16 @@ struct ReplicaMigration {
         if !schema.isExtension(of: former) { try log.countDigestAgain() }
     }
 
-    /// An older app would drop what newer sets wrote.
-    private func refuseOlder(_ schema: SchemaDescription, than former: SchemaDescription) throws {
+    /// Whether a schema is that of an older app, which would drop what newer sets wrote.
+    ///
+    /// An app that takes a change of its schema back has an older schema, too.
+    private func isOlder(_ schema: SchemaDescription, than former: SchemaDescription) throws -> Bool {
         let digests = [schema.digest, former.digest]
         let numbers = try digests.map {
             try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob($0.rawValue)])?.integer(0)
         }
-        guard let number = numbers[0], let formerNumber = numbers[1], number < formerNumber else { return }
-        throw StoreChangesError(
-            .newerSchema,
-            "The store has an older schema than when it was last synchronized. Update the app, then synchronize again."
-        )
+        guard let number = numbers[0], let formerNumber = numbers[1] else { return false }
+        return number < formerNumber
     }
 
     // MARK: Tables
@@ -70,7 +87,7 @@ struct ReplicaMigration {
         }
     }
 
-    private func rewrite(_ name: String, _ former: SchemaDescription.Table) throws {
+    private func rewrite(_ name: String, _ former: FormerTable) throws {
         let (table, id) = (try state.schema.table(name), try state.table(name))
         for rows in ["rows", "tombs", "pending", "replaced"] {
             var last = StoredValue.blob([])
@@ -98,7 +115,7 @@ struct ReplicaMigration {
     }
 
     /// Gives rows without a key the names that they have by the new columns; rows that became equal are counted together.
-    private func renameCounted(in table: String, _ former: SchemaDescription.Table) throws {
+    private func renameCounted(in table: String, _ former: FormerTable) throws {
         let pending = ReplicaPending(state)
         var counts: [RowReference: (present: Int, base: Int)] = [:]
         let names = try db.all(
@@ -122,7 +139,7 @@ struct ReplicaMigration {
     }
 
     /// Brings what undoing sets puts back to the new columns of a table.
-    private func rewriteFormerItems(_ name: String, _ former: SchemaDescription.Table) throws {
+    private func rewriteFormerItems(_ name: String, _ former: FormerTable) throws {
         guard let table = state.schema.tables[name] else { return }
         func rewrite(_ row: inout StoredRow?) throws {
             row = try row.map { StoredRow(table, try image($0.image, former, in: table), inserters: $0.inserters) }
@@ -145,26 +162,30 @@ struct ReplicaMigration {
     /// The image of a row as the new columns have it.
     private func image(
         _ image: [UInt8],
-        _ former: SchemaDescription.Table,
+        _ former: FormerTable,
         in table: FoldSchema.Table
     ) throws -> [UInt8] {
         var parser = ByteParser(image)
         var cells: [String: Cell] = [:]
-        for column in former.columns.keys.sorted(by: { $0.precedes($1) }) where !former.keyColumns.contains(column) {
-            cells[column] = table.stored(try parser.cell("a stored cell"), in: column)
+        for column in former.columns where !former.keyColumns.contains(column) {
+            let cell = try parser.cell("a stored cell")
+            // What the store has in place of a cell that means nothing any more is captured afterwards.
+            guard state.schema.hasSameMeaning(cell, in: column, of: table.schema.name, since: former.rowColumns) else {
+                continue
+            }
+            cells[column] = table.stored(cell, in: column)
         }
         return table.encode(cells)
     }
 
     /// The new name of a row without a key, which is named by all of its cells; `nil` for other rows.
-    private func renamed(_ row: RowReference, _ former: SchemaDescription.Table) -> RowReference? {
+    private func renamed(_ row: RowReference, _ former: FormerTable) -> RowReference? {
         guard let table = state.schema.tables[row.table], case .key(let cells) = row.row,
             cells.count == former.columns.count,
             former.keyColumns.isEmpty || cells.count != former.keyColumns.count
         else { return nil }
-        let names = former.columns.keys.sorted { $0.precedes($1) }
-        let named = Dictionary(zip(names, cells)) { first, _ in first }
-        return RowReference(row.table, .key(table.columns.map { named[$0] ?? table.defaults[$0] ?? .null }))
+        let name = state.schema.nameOfCounted(cells, of: former.columns, in: table, since: former.rowColumns)
+        return RowReference(row.table, name)
     }
 
     // MARK: Indexes
@@ -181,6 +202,21 @@ struct ReplicaMigration {
                 try state.indexTombAgain(RowReference(table, try RowName(decoding: values.bytes(0) ?? [])))
             }
         }
+    }
+}
+
+/// A table as it was.
+private struct FormerTable {
+    /// All columns, in ascending order of their names.
+    let columns: [String]
+    let keyColumns: [String]
+    /// What the columns of all tables referred to.
+    let rowColumns: RowColumns
+
+    init(_ table: SchemaDescription.Table, _ rowColumns: RowColumns) {
+        columns = table.columns.keys.sorted { $0.precedes($1) }
+        keyColumns = table.keyColumns
+        self.rowColumns = rowColumns
     }
 }
 
@@ -218,4 +254,14 @@ private struct FormerCounts {
             items.counts.append((row, count == 0 ? nil : count))
         }
     }
+}
+
+extension StoreChangesError {
+    fileprivate static let olderSchema = StoreChangesError(
+        .newerSchema,
+        """
+        The store has an older schema than when it was last synchronized. Update the app on this device. If the newest app \
+        has taken a change of its schema back, synchronize with --rebuild.
+        """
+    )
 }

@@ -44,6 +44,9 @@ struct ReplicaVersions {
     /// Gives the store's schema its number, before another device's schema can take it.
     func rememberOwn() throws { try remember(try version(), own) }
 
+    /// Forgets the number of the store's schema, so that it gets the next one.
+    func forgetOwn() throws { try db.execute("DELETE FROM schemas WHERE digest = ?", [.blob(ownDigest.rawValue)]) }
+
     /// Remembers a schema that the store has no more.
     func rememberFormer(_ digest: SetDigest) throws {
         try ReplicaFact.formerLayouts.write((ReplicaFact.formerLayouts.read(db) ?? []) + digest.rawValue, db)

@@ -13,6 +13,16 @@ struct SchemaQuestions {
     /// The questions that the schema alone raises.
     var all: [String] { key + references + undeclaredReferences + positions + orderedNumbers }
 
+    /// Why the table can't synchronize: merging doesn't know the numbers from which a unique value is calculated.
+    var exclusion: String? {
+        table.uniqueCalculating(with: numberColumns).map { unique in
+            """
+            The unique value \(unique.description) is calculated from numbers that differ between devices. Make the columns \
+            themselves unique to synchronize it.
+            """
+        }
+    }
+
     private var key: [String] {
         switch table.key {
         case .none:

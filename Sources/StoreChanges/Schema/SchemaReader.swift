@@ -376,14 +376,3 @@ struct SchemaReader {
         }
     }
 }
-
-extension CheckConstraint {
-    /// Whether it lists the numbers that a key may have, as `id = 1` or `id IN (1, 2)` does: they mean something then.
-    fileprivate func fixes(_ column: String) -> Bool {
-        let name = column.sqlName.quotedName
-        let relations = ["=", "\"is\"", "\"in\"", "\"between\""]
-        let others = Set(relations + ["(", ")", ",", "-", "\"or\"", "\"and\""])
-        return expression.contains(name) && !Set(relations).isDisjoint(with: expression)
-            && expression.allSatisfy { $0 == name || others.contains($0) || Int64($0) != nil }
-    }
-}

@@ -48,7 +48,16 @@ public struct StoreSchema: Hashable, Sendable {
         }
         self.tables = tables
         self.reports = reports
-        for table in tables { self.reports.append(TableReport(table, SchemaQuestions(table, self).all)) }
+        for listed in list {
+            guard let table = tables.first(where: { $0.name == listed.name }),
+                let reason = SchemaQuestions(table, self).exclusion
+            else { continue }
+            reports.append(TableReport(table.name, excludedBecause: reason))
+            unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
+        }
+        self.reports = reports
+        self.tables.removeAll { table in reports.contains { $0.table == table.name } }
+        for table in self.tables { self.reports.append(TableReport(table, SchemaQuestions(table, self).all)) }
         self.reports.sort { $0.table.precedes($1.table) }
     }
 

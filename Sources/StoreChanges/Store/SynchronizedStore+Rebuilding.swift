@@ -32,6 +32,9 @@ extension SynchronizedStore {
     /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
     /// stays.
     ///
+    /// If the former replica is whole, and the store has an older schema, that is the newest from then on: the user says that
+    /// the app took a change of its schema back. Nothing else is done then.
+    ///
     /// If the store isn't the former replica's, and the options allow that, it isn't captured. The rebuilt replica doesn't
     /// know that store either, and the next synchronization takes it.
     ///
@@ -65,6 +68,11 @@ extension SynchronizedStore {
             if error.cause is DatabaseError, former?.isReplicaWhole == true { throw error }
             guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }
             former = nil
+        } catch let error as StoreChangesError where error.code == .newerSchema {
+            var options = options
+            options.takesOlderSchema = true
+            _ = try SynchronizedStore(storeAt: store, replicaAt: replicaURL, identity, options: options)
+            return true
         } catch let error as StoreChangesError
             where error.code == .storeReplaced && former != nil && options.takesOtherStore
         {

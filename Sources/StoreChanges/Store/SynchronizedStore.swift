@@ -42,6 +42,9 @@ package final class SynchronizedStore {
         package var requiresReplica: Bool
         /// Whether a store is taken that isn't the last synchronized one, because the user has said what counts.
         package var takesOtherStore: Bool
+        /// Whether a store is taken that has an older schema than the replica, because the user has said that the app took
+        /// a change of its schema back.
+        var takesOlderSchema = false
         /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
         /// reading it takes little time.
         package var largestReread: Int64
@@ -158,7 +161,7 @@ package final class SynchronizedStore {
                     in: connection,
                     unlessTaken: options.takesOtherStore
                 )
-                return try Replica(db, schema, identity)
+                return try Replica(db, schema, identity, takesOlderSchema: options.takesOlderSchema)
             }
             replicaFile = try? Stat(replicaURL.path)
         } catch let error as DatabaseError

@@ -58,7 +58,8 @@ extension StoreWriter {
             guard try former != state.count(row) ?? 0, !refused.contains(row.row) else { continue }
             wrongCounts.append((row, former))
         }
-        for (row, former) in wrongCounts { try deleteSurplus(of: row, from: former) }
+        let surplus = try rowIdentifiersOfSurplus(of: wrongCounts)
+        for (row, former) in wrongCounts { try deleteSurplus(of: row, from: former, at: surplus[row]) }
         try writeTogether(wrong)
         try collectRefusals(wrongCounts, row: { $0.row }) { try insertMissing(of: $0.row, from: $0.former) }
         return try table.deleteUnnamedRows() || isChanged || !wrongCounts.isEmpty

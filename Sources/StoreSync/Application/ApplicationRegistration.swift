@@ -30,7 +30,7 @@ public struct ApplicationRegistrationRequest: Sendable {
     public var application: RemoteIdentifier
     /// The human-readable description of this device.
     public var clientDescription: String
-    /// Any values that are saved with a new client, and that lists of clients return.
+    /// Any values that are saved with a new client, and that lists of clients return; at most 1 MiB as a property list.
     public var userInfo: [String: PropertyListValue]
     /// The text that tells people who find the directory what it's for.
     public var readMe: String

@@ -33,7 +33,8 @@ public struct DocumentRegistrationRequest: Sendable {
     public var document: RemoteIdentifier
     /// The document's human-readable description, its original file name for example.
     public var description: String
-    /// Any values that the first registrant saves with the document, and that lists of documents return.
+    /// Any values that the first registrant saves with the document, and that lists of documents return; at most 1 MiB as a
+    /// property list.
     public var userInfo: [String: PropertyListValue]
     /// Whether the document is created if it doesn't exist and the delegate agrees.
     public var mayCreateDocument: Bool

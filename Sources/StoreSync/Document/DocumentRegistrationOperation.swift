@@ -166,6 +166,7 @@ public actor DocumentRegistrationOperation: Operation {
         guard try await !isBeingRemoved else {
             throw StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
         }
+        try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
             throw CancellationError()

@@ -19,6 +19,10 @@ public import SyncCryptography
 /// Every operation registers what isn't registered yet, and uses existing registrations as they are. Logs and explanations of
 /// operations name this device's client, except those of the first registration and of what was added before it completed.
 ///
+/// **Lifetime.** Have one ``StateDirectory`` in a process, and one manager for each application. Managers that must coexist
+/// get the same ``supervisor``. Otherwise, their operations on one document or store don't wait for each other, but fail with
+/// ``StoreSyncError/Code/busy``. Operations outlive the manager, except what its supervisor holds back when it's released.
+///
 /// **Options and dependencies.** Each method that adds operations takes the operations that must end first, and options.
 /// The dependencies hold back all that the method adds, registrations included. Priority, user info, keys, deadline,
 /// retry policy and whether work continues in the background apply to all that it adds; name and progress units only to the
@@ -85,7 +89,8 @@ public struct ApplicationSyncManager: Sendable {
     /// - Parameters:
     ///   - application: The application's identifier.
     ///   - clientDescription: What people call this device.
-    ///   - userInfo: Anything to be saved with this client, and returned with lists of clients.
+    ///   - userInfo: Any values to be saved with this client, and returned with lists of clients; at most 1 MiB as a
+    ///     property list.
     ///   - readMe: The text that tells people who find the application's directory what it's for.
     ///   - requiresEncryption: Whether only an encrypted application will do.
     ///   - backend: The remote storage.
@@ -194,7 +199,8 @@ public struct ApplicationSyncManager: Sendable {
     /// - Parameters:
     ///   - document: The document.
     ///   - description: What people call the document, if it's created; the store's file name if this is `nil`.
-    ///   - userInfo: Any values to be saved with the document when it's created, and returned with lists of documents.
+    ///   - userInfo: Any values to be saved with the document when it's created, and returned with lists of documents; at
+    ///     most 1 MiB as a property list.
     /// - Returns: A manager that creates the document's operations.
     public func document(
         _ document: RemoteIdentifier,

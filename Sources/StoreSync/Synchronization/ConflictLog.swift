@@ -26,6 +26,8 @@ public struct ConflictLog: Sendable {
         public let other: ChangeAuthor?
         /// Whether the user has put back what was lost: on this device, or before it began with another device's store.
         public let isRestored: Bool
+        /// Whether there is something to put back: the entry lost something, and isn't restored yet.
+        public var canBeRestored: Bool { !isRestored && !conflict.lost.isEmpty }
 
         /// The number.
         public var id: Int64 { number }
@@ -78,11 +80,12 @@ public struct ConflictLog: Sendable {
 
     /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization publishes it.
     ///
-    /// What the user changed before is recorded first.
+    /// What the user changed before is recorded first. Restoring an entry again does the same again: it replaces what the
+    /// row has got since, or inserts the row once more. So offer the entries that ``Entry/canBeRestored`` names.
     ///
     /// - Parameter number: The number of the entry.
-    /// - Throws: ``StoreSyncError``, with `conflictNotFound`, `cannotRestore` if a constraint refuses the row, or
-    ///   `massDeletion` if more than half of a table's rows are gone.
+    /// - Throws: ``StoreSyncError``, with `conflictNotFound` if there is no such entry or it lost nothing, `cannotRestore` if a
+    ///   constraint refuses the row, or `massDeletion` if more than half of a table's rows are gone.
     public func restore(_ number: Int64) async throws {
         try await using { try $0.restore(number) }
     }

@@ -48,6 +48,9 @@ public struct SynchronizationRequest: Sendable {
     /// The former replica gives the edits that aren't published. If it can't be read, the rows of the store and of the
     /// document are matched, as ``takes`` does with `.both`: rows whose deletion isn't published come back, and a warning says
     /// so.
+    ///
+    /// If the app has taken a change of its schema back, nothing is built: the store's schema is the document's newest from
+    /// then on.
     public var rebuildsReplica = false
     /// Whether nothing is changed or published: the result says what a synchronization would do.
     ///

@@ -33,6 +33,14 @@ struct StoreSchemaTests {
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id = 1), a)", .meaningful(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK ((id IN (1, 2)) OR id = -3), a)", .meaningful(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (\"ID\" BETWEEN 1 AND 3), a)", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id BETWEEN -49 AND 50), a)", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id BETWEEN -50 AND 50), a)", .integer(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id BETWEEN 1 AND 2147483647), a)", .integer(column: "id")),
+            (
+                "CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id = 1 OR id BETWEEN -9223372036854775807 AND 9), a)",
+                .integer(column: "id")
+            ),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (1 BETWEEN id AND 1), a)", .integer(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY, a, CHECK (id <> a))", .integer(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id > 0), a)", .integer(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (typeof(id) = 'integer'), a)", .integer(column: "id")),

@@ -190,6 +190,17 @@ struct MigrationTests {
         #expect(error?.message.contains("Update the app") == true)
     }
 
+    @Test("An update that takes a change back needs no word of the user if it adds a column")
+    func changeTakenBack() throws {
+        let (laptop, _) = try Self.devices()
+        try laptop.migrate("CREATE UNIQUE INDEX titles ON note (title)")
+        try laptop.edit("INSERT INTO note (title) VALUES ('bread')")
+        try laptop.capture()
+        try laptop.migrate("DROP INDEX titles; ALTER TABLE note ADD COLUMN version INT")
+        try laptop.edit("INSERT INTO note (title) VALUES ('bread')")
+        #expect(try laptop.capture()?.header.schema.number == 3)
+    }
+
     @Test("What an update of the app changes counts only where no other device changed the value")
     func migratedValues() throws {
         let (laptop, phone) = try Self.devices()

@@ -268,6 +268,33 @@ struct PageTests {
         #expect(try laptop.capture() == nil)
     }
 
+    @Test(
+        "A row that the user deletes after another device's edit of it was written is found, if it had a page of its own"
+    )
+    func deletedAlone() throws {
+        let laptop = try SimulatedDevice(name, schemaSQL: Self.notes, pageSize: pageSize)
+        let phone = try SimulatedDevice("phone", schemaSQL: Self.notes, pageSize: pageSize)
+        try laptop.edit(
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 60)
+            INSERT INTO note (id, title) SELECT n, printf('%04d%300c', n, 'x') FROM numbers
+            """
+        )
+        try laptop.capture()
+        try phone.integrate(laptop.sets)
+        try phone.write()
+        for number in [20, 30, 40] {
+            try phone.edit("UPDATE note SET title = 'milk' WHERE id = (SELECT id FROM note LIMIT 1 OFFSET \(number))")
+            try laptop.integrate([try #require(try phone.capture())])
+            try laptop.write()
+            try laptop.edit("DELETE FROM note WHERE title = 'milk'")
+            #expect(try laptop.capture()?.changes.count == 1)
+            try phone.integrate(laptop.sets)
+            try phone.write()
+            try phone.capture()
+        }
+    }
+
     @Test("A transaction that writes has no pages to be read")
     func writing() throws {
         let device = try device()
@@ -293,6 +320,11 @@ struct PageTests {
         }
         #expect(fewer.changes(since: many) == .ranges([41...60], leafCount: 1))
         #expect(many.changes(since: fewer) == .ranges([41...60], leafCount: 2))
+        // Also if the former neighbour was forgotten, once or twice.
+        for _ in 0..<2 {
+            many.forget([45])
+            #expect(fewer.changes(since: many) == .ranges([41...60], leafCount: 1))
+        }
     }
 
     @Test("Any bytes can be asked for being a page")

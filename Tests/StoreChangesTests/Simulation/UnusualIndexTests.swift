@@ -98,4 +98,37 @@ struct UnusualIndexTests {
         try devices.laptop.write()
         #expect(try Self.rows(devices.laptop, "SELECT id, title FROM note") == ["\(number)|bread"])
     }
+
+    @Test("Rows stay what they are whose unique values are calculated from numbers of other rows")
+    func calculatedNumbers() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE list (id INTEGER PRIMARY KEY);
+            CREATE TABLE item (id INTEGER PRIMARY KEY, list INTEGER REFERENCES list, pos INT);
+            CREATE UNIQUE INDEX u ON item (list * 1000 + pos);
+            """
+        )
+        try devices.laptop.edit("INSERT INTO list VALUES (1); INSERT INTO item VALUES (1, 1, 1), (2, 1, 2), (3, 1, 3)")
+        try devices.exchange()
+        #expect(try Self.rows(devices.laptop, "SELECT * FROM item ORDER BY id") == ["1|1|1", "2|1|2", "3|1|3"])
+        #expect(try Self.rows(devices.phone, "SELECT * FROM list") == ["1"])
+        for device in [devices.laptop, devices.phone] { #expect(try device.conflicts().isEmpty) }
+    }
+
+    @Test("An index with a condition has the rows of all numbers that a device may assign")
+    func numbersInCondition() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE UNIQUE INDEX names ON tag (name) WHERE id BETWEEN 1 AND \(1 << 62 as Int64);
+            """
+        )
+        let values = (0..<16).map { "('\($0)')" }.joined(separator: ", ")
+        for device in [devices.laptop, devices.phone] { try device.edit("INSERT INTO tag (name) VALUES \(values)") }
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            #expect(try Self.rows(device, "SELECT count(*), count(DISTINCT name) FROM tag") == ["16|16"])
+            #expect(try device.refusals().isEmpty)
+        }
+    }
 }

@@ -46,6 +46,34 @@ struct UnusualSchemaTests {
         #expect(try devices.laptop.conflicts().isEmpty)
     }
 
+    @Test(
+        "References by floating-point numbers find text as SQLite converts them",
+        arguments: [("NUMERIC", "1.5", "1.5"), ("REAL", "7", "7.0"), ("NUMERIC", "1e20", "1.0e+20")]
+    )
+    func convertedNumbers(type: String, value: String, text: String) throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE release (version TEXT PRIMARY KEY);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, version \(type) REFERENCES release ON DELETE CASCADE);
+            """
+        )
+        #expect(
+            try devices.laptop.edit("INSERT INTO release VALUES ('\(text)'); INSERT INTO note VALUES (1, \(value))")
+        )
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            #expect(try Self.rows(device, "SELECT id, typeof(version) FROM note") == ["1|real"])
+            #expect(try device.conflicts().isEmpty && device.violations().isEmpty)
+        }
+        try devices.phone.edit("INSERT INTO note VALUES (2, \(value))")
+        try devices.laptop.edit("DELETE FROM release")
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            #expect(try Self.rows(device, "SELECT id FROM note").isEmpty)
+            #expect(try device.conflicts().map(\.rule) == [.deletedWithParent])
+        }
+    }
+
     @Test("A value that isn't stored as the number it refers to stays as it is")
     func unconvertedReferences() throws {
         let devices = try DevicePair(

@@ -150,4 +150,48 @@ struct StoreWriterTests {
         #expect(try devices.phone.refusals().isEmpty)
         #expect(try devices.phone.capture() == nil)
     }
+
+    @Test("Many deleted rows without a key are found by reading their table once")
+    func manyDeletedWithoutKey() throws {
+        let devices = try DevicePair("CREATE TABLE line (text, number INT)")
+        let values = (0..<100).map { "('milk', \($0)), (\($0), 7)" }.joined(separator: ", ")
+        try devices.laptop.edit("INSERT INTO line VALUES \(values), ('bread', 1), ('bread', 1), ('bread', 1)")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM line WHERE text = 'milk' OR rowid = (SELECT max(rowid) FROM line)")
+        var searches = 0
+        devices.phone.store.inDatabase { db in
+            db.trace { event in
+                // The statement that searches for a single row.
+                if "\(event)".contains(" (SELECT rowid FROM \"line\"") { searches += 1 }
+            }
+        }
+        try Self.bring(devices)
+        #expect(searches == 0)
+        #expect(try Self.rows(devices.phone, "SELECT count(*), sum(number) FROM line") == ["102|702"])
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
+
+    @Test(
+        "Many rows without a key are deleted although a trigger changes the rowids of the others, and the rows at these"
+    )
+    func movedRowsWithoutKey() throws {
+        let devices = try DevicePair("CREATE TABLE line (text)")
+        try devices.phone.edit(
+            """
+            CREATE TRIGGER moved AFTER DELETE ON line BEGIN
+                UPDATE line SET rowid = -rowid;
+                UPDATE line SET rowid = 1 - rowid;
+            END
+            """
+        )
+        let values = (0..<40).map { "(\($0))" }.joined(separator: ", ")
+        try devices.laptop.edit("INSERT INTO line VALUES \(values), (39)")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM line WHERE text < 30 OR rowid = 41")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT text FROM line ORDER BY text") == (30..<40).map(String.init))
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
 }

@@ -5,16 +5,40 @@ import RemoteStorage
 import StoreChanges
 import StoreSync
 import StoreSyncGRDB
+import SyncCryptography
 import Testing
 
 // The code between the marks is also in the documentation.
 
+// DOC: questions
+/// What only the user can decide: an app shows a password field and a question, and waits for the answers.
 @MainActor final class Questions: ApplicationSyncDelegate {
+    private let password: String
+    private let othersHaveNotes: Bool
+
+    init(password: String, othersHaveNotes: Bool) {
+        self.password = password
+        self.othersHaveNotes = othersHaveNotes
+    }
+
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
-    ) async throws -> EncryptionDecision { .unencrypted }
+    ) async throws -> EncryptionDecision {
+        switch question {
+        case .newApplication, .joiningEncrypted(passwordWasWrong: false):
+            return .encrypted(try Password(password))
+        case .joiningEncrypted(passwordWasWrong: true):
+            throw StoreSyncError(.wrongPassword, "This isn't the password of \(application). Enter it again.")
+        case .joiningUnencrypted:
+            throw CancellationError()
+        }
+    }
+
+    /// Whether another device of the user has notes already.
+    func doesAnotherDeviceHaveNotes() async throws -> Bool { othersHaveNotes }
 }
+// DOC: end
 
 // DOC: app
 @MainActor final class NotesApp {
@@ -22,14 +46,14 @@ import Testing
     let database: DatabasePool
     private let questions: Questions
 
-    init(device: String, home: URL, share: URL) async throws {
+    init(device: String, home: URL, share: URL, questions: Questions) async throws {
         // The manager holds its delegate weakly, so this class keeps it.
-        questions = Questions()
+        self.questions = questions
         let manager = ApplicationSyncManager(
             application: try RemoteIdentifier("org.example.notes"),
             clientDescription: device,
             backend: LocalFolderBackend(root: share),
-            state: try await .open(at: home.appending(path: "sync")),
+            state: try await .open(at: home.appending(path: "sync"), root: home),
             delegate: questions
         )
         notes = manager.document(try RemoteIdentifier("notes"))
@@ -38,10 +62,13 @@ import Testing
             do {
                 _ = try await notes.synchronize(SynchronizationRequest(url: url)).value
             } catch let error as StoreSyncError where error.code == .storeNotFound {
-                // This is the first device.
+                // There is nothing to download, or it hasn't arrived yet.
+                guard try await !questions.doesAnotherDeviceHaveNotes() else { throw error }
             }
         }
-        database = try DatabasePool(path: url.path)
+        var configuration = Configuration()
+        configuration.observesSuspensionNotifications = true
+        database = try DatabasePool(path: url.path, configuration: configuration)
         try Self.migrator.migrate(database)
     }
 
@@ -95,10 +122,14 @@ extension NotesApp {
 
 // DOC: restore
 extension NotesApp {
-    /// Puts back everything that merging overwrote.
-    func restoreConflicts() async throws {
-        let log = notes.conflicts(in: database)
-        for entry in try await log.entries() { try await log.restore(entry.number) }
+    /// What merging overwrote, and the user can put back.
+    func conflicts() async throws -> [ConflictLog.Entry] {
+        try await notes.conflicts(in: database).entries().filter(\.canBeRestored)
+    }
+
+    /// Puts back what the user has chosen.
+    func restore(_ entry: ConflictLog.Entry) async throws {
+        try await notes.conflicts(in: database).restore(entry.number)
     }
 }
 // DOC: end
@@ -111,7 +142,7 @@ struct SynchronizingAGRDBAppTests {
         let laptop = try await app("laptop", in: fixture)
         try await laptop.add("milk")
         try await laptop.synchronize()
-        let phone = try await app("phone", in: fixture)
+        let phone = try await app("phone", in: fixture, othersHaveNotes: true)
         var titles = phone.titles.makeAsyncIterator()
         #expect(try await titles.next() == ["milk"])
 
@@ -124,7 +155,10 @@ struct SynchronizingAGRDBAppTests {
         try await laptop.synchronize()
         while let seen = try await titles.next(), Set(seen) != ["soy milk", "bread", "tea"] {}
 
-        try await phone.restoreConflicts()
+        let conflicts = try await phone.conflicts()
+        #expect(conflicts.map(\.conflict.lost) == [["title": .value(.text("oat milk"))]])
+        for entry in conflicts { try await phone.restore(entry) }
+        #expect(try await phone.conflicts().isEmpty)
         try await phone.synchronize()
         try await laptop.synchronize()
         var seen = laptop.titles.makeAsyncIterator()
@@ -152,9 +186,26 @@ struct SynchronizingAGRDBAppTests {
         #expect(try await phone.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == 2)
     }
 
-    @MainActor private func app(_ device: String, in fixture: Fixture) async throws -> NotesApp {
+    @Test("A device that finds nothing creates nothing if its user says that another device has notes")
+    @MainActor func nothingArrivedYet() async throws {
+        let fixture = try Fixture()
+        let error = await #expect(throws: StoreSyncError.self) {
+            _ = try await app("phone", in: fixture, othersHaveNotes: true)
+        }
+        #expect(error?.code == .storeNotFound)
+        let store = fixture.folder.appending(path: "phone/notes.sqlite")
+        #expect(!FileManager.default.fileExists(atPath: store.path))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.share.path).isEmpty)
+    }
+
+    @MainActor private func app(
+        _ device: String,
+        in fixture: Fixture,
+        othersHaveNotes: Bool = false
+    ) async throws -> NotesApp {
         let home = fixture.folder.appending(path: device)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-        return try await NotesApp(device: device, home: home, share: fixture.share)
+        let questions = Questions(password: "correct horse battery staple", othersHaveNotes: othersHaveNotes)
+        return try await NotesApp(device: device, home: home, share: fixture.share, questions: questions)
     }
 }

@@ -26,38 +26,81 @@ struct AppsForAppleDevicesTests {
 }
 
 #if canImport(UIKit)
+import BackgroundTasks
 import UIKit
 
 // DOC: background
-/// Tells a supervisor and all databases when the app goes to the background, and when it comes back.
+/// Lets operations end in the background, and then tells all databases to release their locks.
 @MainActor final class BackgroundSync {
     private let supervisor: OperationSupervisor
-    private var isInBackground = false
+    // A process that iOS starts for a refresh is in the background from its start.
+    private var isInBackground = true
+    /// How many parts of the app use databases in the background.
+    private var uses = 0
 
     init(_ supervisor: OperationSupervisor) { self.supervisor = supervisor }
 
     /// Call it from `sceneDidEnterBackground`.
-    func enterBackground() async {
+    func enterBackground() {
         isInBackground = true
-        await supervisor.enterBackground(grace: .seconds(20), provider: BackgroundTask(sync: self))
+        uses += 1
+        // Taken even if the supervisor has no work, because the app's own connection may hold a lock.
+        let task = UIApplication.shared.beginBackgroundTask()
+        Task {
+            await supervisor.enterBackground(grace: .seconds(20), provider: BackgroundTask(sync: self))
+            await endUse()
+            UIApplication.shared.endBackgroundTask(task)
+        }
     }
 
     /// Call it from `sceneWillEnterForeground`.
-    func enterForeground() async {
+    func enterForeground() {
         isInBackground = false
         NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
-        await supervisor.enterForeground()
+        Task { await supervisor.enterForeground() }
     }
 
-    func begin(_ expired: @escaping @Sendable () -> Void) -> Int? {
+    /// Call it from the launch handler of a `BGAppRefreshTask`, on the main queue.
+    func refresh(_ task: BGAppRefreshTask, _ notes: DocumentSyncManager, _ request: SynchronizationRequest) {
+        uses += 1
+        NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+        let options = OperationOptions(userInfo: ["refresh": true], mayContinueInBackground: true)
+        let handle = notes.synchronize(request, options: options)
+        task.expirationHandler = { [supervisor] in
+            // The synchronization and the steps before it.
+            for operation in supervisor.operations where operation.userInfo["refresh"] != nil { operation.cancel() }
+        }
+        Task {
+            let result = await handle.result
+            await endUse()
+            task.setTaskCompleted(success: (try? result.get()) != nil)
+        }
+    }
+
+    fileprivate func begin(_ expired: @escaping @Sendable () -> Void) -> Int? {
         let task = UIApplication.shared.beginBackgroundTask(expirationHandler: expired)
-        return task == .invalid ? nil : task.rawValue
+        guard task != .invalid else {
+            expired()
+            return nil
+        }
+        uses += 1
+        return task.rawValue
     }
 
-    func end(_ identifier: Int) {
-        // A cancelled operation may still be ending, and hold a lock.
-        if isInBackground { NotificationCenter.default.post(name: Database.suspendNotification, object: nil) }
+    fileprivate func end(_ identifier: Int) async {
+        await endUse()
         UIApplication.shared.endBackgroundTask(UIBackgroundTaskIdentifier(rawValue: identifier))
+    }
+
+    private func endUse() async {
+        for operation in supervisor.operations where isInBackground && (operation.isExecuting || operation.isPaused) {
+            // A cancelled operation may still be ending, and hold a lock.
+            await withCheckedContinuation { ended in operation.whenEnded { ended.resume() } }
+        }
+        uses -= 1
+        if uses == 0, isInBackground {
+            NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+        }
     }
 }
 
@@ -68,6 +111,25 @@ struct BackgroundTask: BackgroundActivityProvider {
     func beginActivity(expired: @escaping @Sendable () -> Void) async -> Int? { await sync.begin(expired) }
 
     func endActivity(_ identifier: Int) async { await sync.end(identifier) }
+}
+// DOC: end
+
+// DOC: folder
+/// A folder that the user picked, which the app may use for as long as this exists.
+final class PickedFolder: Sendable {
+    let url: URL
+    /// Whether the app has to save a new bookmark.
+    let isBookmarkStale: Bool
+
+    /// Opens a folder by the `bookmarkData()` of the URL that the user picked.
+    init(bookmark: Data) throws {
+        var isStale = false
+        url = try URL(resolvingBookmarkData: bookmark, bookmarkDataIsStale: &isStale)
+        isBookmarkStale = isStale
+        guard url.startAccessingSecurityScopedResource() else { throw CocoaError(.fileReadNoPermission) }
+    }
+
+    deinit { url.stopAccessingSecurityScopedResource() }
 }
 // DOC: end
 #endif

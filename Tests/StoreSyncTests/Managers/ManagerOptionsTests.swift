@@ -117,6 +117,27 @@ struct ManagerOptionsTests {
         withExtendedLifetime(delegate) {}
     }
 
+    @Test("In the background, a synchronization whose options allow it runs with all steps before it")
+    func synchronizationInBackground() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
+        try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        let delegate = await AppDelegate()
+        let manager = device.manager(delegate)
+        await manager.supervisor.enterBackground(grace: .seconds(60))
+        let events = manager.supervisor.events
+        let handle = manager.document(fixture.document).synchronize(
+            SynchronizationRequest(url: device.store),
+            options: OperationOptions(mayContinueInBackground: true)
+        )
+        for await case .operation(let operation, let state) in events {
+            try #require(!operation.explain().description.contains("the app is in the background"))
+            if operation.id == handle.id, state.isEnded { break }
+        }
+        #expect(try await handle.value.transfer == .uploaded)
+        withExtendedLifetime(delegate) {}
+    }
+
     @Test("P17: a manager doesn't keep its delegate alive, and an operation that needs a released one says so")
     func weakDelegate() async throws {
         let fixture = try Fixture()

@@ -70,6 +70,35 @@ struct RebuildingTests {
         #expect(try await a.synchronize().value.publishedChanges == 0)
     }
 
+    @Test("A schema whose change the app has taken back is the newest once the user says so, also for other devices")
+    func schemaTakenBack() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        for device in [a, b] { try device.execute("CREATE UNIQUE INDEX titles ON note (title)") }
+        try a.execute("INSERT INTO note (title) VALUES ('milk')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let titles = "SELECT title FROM note ORDER BY title"
+
+        try a.execute("DROP INDEX titles; INSERT INTO note (title) VALUES ('bread')")
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize().value }
+        #expect(error?.code == .newerSchema && error?.message.contains("--rebuild") == true, "\(error as Any)")
+        let result = try await rebuild(a)
+        #expect(result.publishedChanges == 1 && result.conflicts == 0)
+        #expect(!result.warnings.contains { $0.contains("couldn't be read") }, "\(result.warnings)")
+        #expect(try a.query(titles) == ["bread", "milk"])
+
+        #expect(try await b.synchronize().value.warnings.contains { $0.contains("newer version of the app") })
+        #expect(try b.query(titles) == ["milk"], "its app isn't updated yet")
+        try b.execute("DROP INDEX titles; INSERT INTO note (title) VALUES ('beer')")
+        for device in [b, a] {
+            let warnings = try await device.synchronize().value.warnings
+            #expect(!warnings.contains { $0.contains("newer version of the app") }, "\(warnings)")
+        }
+        for device in [a, b] { #expect(try device.query(titles) == ["beer", "bread", "milk"]) }
+    }
+
     @Test("Replicas that merged the same edits to different results are named; built again, they are equal")
     func differing() async throws {
         let fixture = try Fixture(password: "correct horse")

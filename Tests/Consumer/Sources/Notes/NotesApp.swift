@@ -12,7 +12,12 @@ import SyncCryptography
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
-    ) async throws -> EncryptionDecision { .encrypted(try Password("correct horse battery staple")) }
+    ) async throws -> EncryptionDecision {
+        guard question != .joiningEncrypted(passwordWasWrong: true) else {
+            throw StoreSyncError(.wrongPassword, "This isn't the password of \(application). Enter it again.")
+        }
+        return .encrypted(try Password("correct horse battery staple"))
+    }
 }
 
 /// A note of the user.
@@ -48,7 +53,7 @@ struct Note: Codable, FetchableRecord, MutablePersistableRecord {
                 // All devices begin with the first device's database.
                 _ = try await notes.synchronize(SynchronizationRequest(url: url)).value
             } catch let error as StoreSyncError where error.code == .storeNotFound {
-                // This is the first device.
+                // This is the first device. An app asks the user, since a share may not have filled yet.
             }
         }
         database = try DatabasePool(path: url.path)

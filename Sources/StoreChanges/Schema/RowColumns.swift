@@ -1,0 +1,61 @@
+/// The columns of a schema that refer to integer keys, directly or through a parent's column that does.
+struct RowColumns {
+    /// For each such column, by table and name, the table whose rows it holds.
+    private var targets: [String: [String: String]] = [:]
+
+    init(_ schema: SchemaDescription) {
+        let tables = schema.tables.sorted { $0.key.precedes($1.key) }.map { ($0.key, schema.references(of: $0.key)) }
+        var changed = true
+        while changed {
+            changed = false
+            for (name, references) in tables {
+                for reference in references {
+                    for (column, parentColumn) in zip(reference.columns, reference.parentColumns)
+                    where targets[name]?[column] == nil {
+                        guard let target = target(of: parentColumn, in: reference.parent, schema) else { continue }
+                        targets[name, default: [:]][column] = target
+                        changed = true
+                    }
+                }
+            }
+        }
+    }
+
+    /// The table with an integer key to whose rows a column refers.
+    func table(of column: String, in table: String) -> String? { targets[table]?[column] }
+
+    /// The table whose rows have the values of a parent's column.
+    private func target(of column: String, in table: String, _ schema: SchemaDescription) -> String? {
+        if let target = targets[table]?[column] { return target }
+        guard schema.tables[table]?.integerKey == column else { return nil }
+        // A key that refers to another integer key has that one's rows, once they are found.
+        let isReference = schema.references(of: table).contains {
+            $0.columns == [column] && $0.parent != table
+                && $0.parentColumns.first == schema.tables[$0.parent]?.integerKey
+        }
+        return isReference ? nil : table
+    }
+}
+
+extension SchemaDescription {
+    /// The references of a table that name existing columns, in an order that is the same everywhere.
+    fileprivate func references(of table: String) -> [Reference] {
+        guard let columns = tables[table]?.columns, let references = tables[table]?.references else { return [] }
+        return references.filter { reference in
+            reference.columns.count == reference.parentColumns.count
+                && reference.columns.allSatisfy { columns[$0] != nil }
+                && reference.parentColumns.allSatisfy { tables[reference.parent]?.columns[$0] != nil }
+        }.sorted { $0.sortName.precedes($1.sortName) }
+    }
+}
+
+extension SchemaDescription.Table {
+    /// The column with integers that differ between devices; `nil` if the table has none.
+    fileprivate var integerKey: String? { keyKind == 1 ? keyColumns.first : nil }
+}
+
+extension SchemaDescription.Reference {
+    fileprivate var sortName: String {
+        (columns.sorted { $0.precedes($1) } + [parent] + parentColumns).joined(separator: "\0")
+    }
+}

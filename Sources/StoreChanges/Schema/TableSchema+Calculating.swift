@@ -1,0 +1,76 @@
+extension TableSchema {
+    /// The first unique index with a value that is calculated from one of some columns; `nil` if there is none.
+    ///
+    /// A generated column stands for its expression.
+    func uniqueCalculating(with columns: some Sequence<String>) -> UniqueIndex? {
+        let columns = Set(columns.map(\.sqlName))
+        return uniques.first { unique in
+            unique.terms.contains { calculates($0.expression, with: columns) }
+        }
+    }
+
+    private func calculates(_ expression: String, with columns: Set<String>) -> Bool {
+        let generated = Set(generatedColumns.map(\.sqlName))
+        var names: Set<String> = []
+        var calculates = false
+        var pending = [SQLTokens(expression).tokens[...]]
+        while let tokens = pending.popLast() {
+            calculates = calculates || tokens.indices.contains { tokens.isCalculation(at: $0) }
+            for name in tokens.compactMap(\.name?.sqlName) where names.insert(name).inserted {
+                if generated.contains(name) { pending.append(generatedExpression(of: name)) }
+            }
+        }
+        return calculates && !names.isDisjoint(with: columns)
+    }
+
+    /// The tokens from which SQLite computes a column.
+    private func generatedExpression(of column: String) -> ArraySlice<SQLTokens.Token> {
+        let tokens = SQLTokens(statement)
+        guard let start = tokens.tokens.firstIndex(of: .symbol("(")), let end = tokens.closing(start) else { return [] }
+        for definition in tokens.split(start + 1..<end) {
+            guard let first = definition.first, tokens.tokens[first].columnName == column,
+                let opening = definition.dropFirst().first(where: {
+                    tokens.tokens[$0 - 1].isKeyword("AS") && tokens.tokens[$0] == .symbol("(")
+                }), let closing = tokens.closing(opening)
+            else { continue }
+            return tokens.tokens[opening..<closing]
+        }
+        return []
+    }
+}
+
+extension SQLTokens.Token {
+    /// The column that a definition with this first token defines, in small letters.
+    fileprivate var columnName: String? {
+        if case .text(let name) = self { name.sqlName } else { name?.sqlName }
+    }
+
+    /// Whether a sign after this token belongs to the number that follows.
+    fileprivate var precedesSign: Bool {
+        switch self {
+        case .symbol(let symbol): symbol != ")"
+        case .word(let word):
+            ["AND", "BETWEEN", "ELSE", "IN", "IS", "NOT", "OR", "THEN", "WHEN"].contains(word.uppercased())
+        case .quoted, .text, .other: false
+        }
+    }
+}
+
+extension ArraySlice<SQLTokens.Token> {
+    /// Whether the token at an index is an arithmetic operator, or one of bits.
+    fileprivate func isCalculation(at index: Int) -> Bool {
+        guard case .symbol(let symbol) = self[index] else { return false }
+        let former = index > startIndex ? self[index - 1] : .symbol("(")
+        let next = index + 1 < endIndex ? self[index + 1] : .symbol(")")
+        return switch symbol {
+        case "*", "/", "%", "&": true
+        case "+": !former.precedesSign
+        // `->` isn't a difference, `||` isn't an operator of bits, and `->>` doesn't shift.
+        case "-": !former.precedesSign && next != .symbol(">")
+        case "|": former != .symbol("|") && next != .symbol("|")
+        case "<": next == .symbol("<")
+        case ">": next == .symbol(">") && former != .symbol("-")
+        default: false
+        }
+    }
+}
