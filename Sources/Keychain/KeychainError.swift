@@ -1,3 +1,5 @@
+public import Foundation
+
 /// An error of a keychain: what went wrong, and what to do about it.
 ///
 /// ``message`` is for people: it names the problem and the remedy, and never shows a secret. ``code`` is for programs.
@@ -73,4 +75,9 @@ public struct KeychainError: Error, Sendable, CustomStringConvertible {
         guard let cause else { return "\(code): \(message)" }
         return "\(code): \(message)\n└ \(cause)"
     }
+}
+
+extension KeychainError: LocalizedError {
+    /// The message, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { message }
 }

@@ -1,3 +1,9 @@
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
 /// An error of a supervisor itself.
 ///
 /// An operation's own errors and `CancellationError` are passed on as they are.
@@ -40,4 +46,9 @@ public struct OperationError: Error, Sendable, CustomStringConvertible {
         self.code = code
         self.description = description
     }
+}
+
+extension OperationError: LocalizedError {
+    /// The description, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { description }
 }

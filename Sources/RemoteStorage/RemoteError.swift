@@ -1,3 +1,5 @@
+public import Foundation
+
 /// A failure of a storage, and what to do about it.
 ///
 /// ``message`` is written for people: it names the problem and the remedy. ``code`` is for programs. Cancellation is
@@ -60,4 +62,9 @@ public struct RemoteError: Error, Sendable, CustomStringConvertible {
         guard let cause else { return "\(code): \(message)" }
         return "\(code): \(message)\n└ \(cause)"
     }
+}
+
+extension RemoteError: LocalizedError {
+    /// The message, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { message }
 }

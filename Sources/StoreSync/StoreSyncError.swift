@@ -1,3 +1,5 @@
+public import Foundation
+
 /// What went wrong while a store was synchronized, and what to do about it.
 ///
 /// ``message`` is written for the person in front of the device: it names what is wrong and the remedy. ``code`` is for
@@ -131,4 +133,9 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         guard let cause else { return "\(code): \(message)" }
         return "\(code): \(message)\n└ \(cause)"
     }
+}
+
+extension StoreSyncError: LocalizedError {
+    /// The message, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { message }
 }

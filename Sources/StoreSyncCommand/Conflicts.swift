@@ -23,13 +23,10 @@ struct Conflicts: AsyncParsableCommand {
 
     private struct Result: Encodable {
         struct Author: Encodable {
-            let client: String
+            let client: RemoteIdentifier?
             let time: Date
 
-            init(_ author: ChangeAuthor) {
-                client = author.set.client.rawValue
-                time = Date(timeIntervalSince1970: Double(author.time.rawValue) / 1000)
-            }
+            init(_ author: ChangeAuthor) { (client, time) = (author.client, author.date) }
         }
 
         struct Entry: Encodable {

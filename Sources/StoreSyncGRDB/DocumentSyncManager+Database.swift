@@ -17,6 +17,9 @@ extension DocumentSyncManager {
     /// A transaction observer that throws in `databaseWillCommit()` fails the synchronization with its error, and the
     /// database stays as it is; the next synchronization writes what this one could not.
     ///
+    /// For further choices, such as `takes`, `rules` or `isPreview`, pass `synchronize(_:after:options:)` a
+    /// `SynchronizationRequest` that was created with the connection.
+    ///
     /// - Parameters:
     ///   - database: A `DatabaseQueue` or a `DatabasePool` with a database in a file.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
@@ -33,6 +36,47 @@ extension DocumentSyncManager {
     ) -> OperationHandle<Synchronization> {
         let request = SynchronizationRequest(database, allowsDeletions: allowsDeletions)
         return synchronize(request, after: dependencies, options: options)
+    }
+
+    /// Synchronizes an app's database at once, and then whenever the database or the remote changes.
+    ///
+    /// Each synchronization goes through the app's connection, as `synchronize(_:allowsDeletions:after:options:)` does.
+    ///
+    /// ```swift
+    /// for try await event in notes.watch(database) {
+    ///     if case .synchronized(let result) = event { show(result) }
+    /// }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - database: A `DatabaseQueue` or a `DatabasePool` with a database in a file.
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    ///   - policy: When the database is synchronized, and how often the remote is asked.
+    ///   - options: Priority, retry, keys and the rest, of each synchronization.
+    /// - Returns: The watch, which begins when it's iterated.
+    public func watch(
+        _ database: any DatabaseWriter,
+        allowsDeletions: Bool = false,
+        policy: WatchPolicy = WatchPolicy(),
+        options: OperationOptions? = nil
+    ) -> StoreWatch {
+        watch(SynchronizationRequest(database, allowsDeletions: allowsDeletions), policy: policy, options: options)
+    }
+
+    /// Records what the user has changed in an app's database, without the remote: the next synchronization publishes it.
+    ///
+    /// What this writes into the database, it writes through the app's connection.
+    ///
+    /// - Parameters:
+    ///   - database: A `DatabaseQueue` or a `DatabasePool` with a database in a file.
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    /// - Returns: The number of edits.
+    /// - Throws: A `StoreSyncError`, as `recordChanges(ofStoreAt:allowsDeletions:)` and
+    ///   `synchronize(_:allowsDeletions:after:options:)` have it.
+    @discardableResult
+    public func recordChanges(in database: any DatabaseWriter, allowsDeletions: Bool = false) async throws -> Int {
+        let url = URL(filePath: database.path, directoryHint: .notDirectory)
+        return try await recordChanges(ofStoreAt: url, through: database, allowsDeletions: allowsDeletions)
     }
 
     /// What merging overwrote or left out in an app's database.

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// An error of a key, a password or a sealed file: what went wrong, and what to do about it.
 ///
 /// ``message`` is for people: it names the problem and the remedy, and never shows a secret. ``code`` is for programs.
@@ -53,4 +55,9 @@ public struct CryptographyError: Error, Hashable, Sendable, CustomStringConverti
 
     /// The code and the message.
     public var description: String { "\(code): \(message)" }
+}
+
+extension CryptographyError: LocalizedError {
+    /// The message, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { message }
 }

@@ -147,6 +147,26 @@ import ThreadSupport
         }
     }
 
+    @Test("Edits are recorded through the app's connection, and published later", arguments: ConnectionKind.allCases)
+    func recording(kind: ConnectionKind) async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(kind)
+        try await pair.app.write { try $0.execute(sql: "INSERT INTO note VALUES (2, 'tea', '')") }
+        let wasTold = Locked(false)
+        try await pair.app.writeWithoutTransaction { db in
+            db.afterNextTransaction { _ in wasTold.withLock { $0 = true } }
+        }
+        #expect(try await pair.phone.notes.recordChanges(in: pair.app) == 1)
+        #expect(wasTold.withLock { $0 })
+        #expect(try await pair.phone.notes.recordChanges(in: pair.app) == 0)
+        try await pair.converge()
+        #expect(try pair.laptop.rows() == ["milk:", "tea:"])
+        let refused = await #expect(throws: StoreSyncError.self) {
+            try await pair.phone.notes.recordChanges(in: DatabaseQueue())
+        }
+        #expect(refused?.code == .storeNotFound)
+    }
+
     private func refusal(of database: any DatabaseWriter, on device: Device) async -> StoreSyncError.Code? {
         let error = await #expect(throws: StoreSyncError.self) { try await device.notes.synchronize(database).value }
         return error?.code

@@ -52,7 +52,7 @@ struct ReadmeTests {
             application: try RemoteIdentifier("org.example.notes"),
             clientDescription: "my laptop",
             backend: LocalFolderBackend(root: share),
-            state: try StateDirectory(url: memory),
+            state: try await .open(at: memory),
             delegate: delegate
         )
         let notes = manager.document(try RemoteIdentifier("notes"))

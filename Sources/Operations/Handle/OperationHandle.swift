@@ -9,7 +9,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// The output, once the operation has finished and its ending phase is over.
     ///
-    /// Cancelling the waiting task doesn't affect the operation.
+    /// Cancelling the waiting task doesn't affect the operation: see ``structuredValue``.
     ///
     /// - Throws: The error that the operation failed with; `CancellationError` if it or the waiting task was cancelled; an
     ///   ``OperationError`` of the code `wouldDeadlock` if the caller is an operation and the wait would never end.
@@ -34,11 +34,26 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
-    /// The operation's result, once it has ended, even if the waiting task is cancelled.
-    package var resultAtEnd: Result<Output, any Error> {
-        get async {
-            await record.waitForEnd()
-            return record.finalResult
+    /// The output, awaited as a child task's: cancelling the waiting task cancels the operation.
+    ///
+    /// ```swift
+    /// async let page = supervisor.add(Page(1)).structuredValue
+    /// ```
+    ///
+    /// Returns when the operation has finished and throws when it has ended otherwise, not before, also if the waiting task
+    /// is cancelled. An operation that ``OperationOptions/coalescingKey`` gave several handles continues for the others.
+    ///
+    /// - Throws: The error that the operation failed with; `CancellationError` if it was cancelled; an ``OperationError`` of
+    ///   the code `wouldDeadlock`, which doesn't affect the operation, if the caller is an operation and the wait would never
+    ///   end.
+    public var structuredValue: Output {
+        get async throws {
+            try await withTaskCancellationHandler {
+                try await record.waiting { await record.waitForEnd() }
+                return try record.finalResult.get()
+            } onCancel: {
+                cancel()
+            }
         }
     }
 

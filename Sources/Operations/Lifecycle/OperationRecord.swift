@@ -198,11 +198,20 @@ extension OperationRecord {
     /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't affect the operation; an
     ///   ``OperationError`` if the caller is an operation and the wait would never end.
     nonisolated(nonsending) func waitUntilEnded() async throws {
+        try await waiting { try await waitOutside() }
+    }
+
+    /// Calls `wait`, which waits for the operation's end, unless the operation has ended.
+    ///
+    /// If the caller is an operation itself, it releases its slot meanwhile.
+    ///
+    /// - Throws: What `wait` throws; an ``OperationError`` if the caller is an operation and the wait would never end.
+    nonisolated(nonsending) func waiting(_ wait: nonisolated(nonsending) () async throws -> Void) async throws {
         guard !hasEnded else { return }
-        guard let current = CurrentOperation.record else { return try await waitOutside() }
+        guard let current = CurrentOperation.record else { return try await wait() }
         try WaitGraph.addWait(of: current, for: self)
         defer { WaitGraph.removeWait(of: current, for: self) }
-        try await current.core.pause(current, awaiting: "operation \(id)") { try await waitOutside() }
+        try await current.core.pause(current, awaiting: "operation \(id)", wait)
     }
 
     /// Returns once nothing of the operation runs any more, even if the waiting task is cancelled.

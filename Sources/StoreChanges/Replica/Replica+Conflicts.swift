@@ -2,16 +2,16 @@ package import GRDB
 
 /// The conflict log, and putting back what it has.
 extension Replica {
-    /// Everything that merging overwrote or left out, the oldest first.
-    package func conflicts() throws -> [LoggedConflict] {
+    /// What merging overwrote or left out, after an entry of a number, the oldest first.
+    package func conflicts(after number: Int64 = 0) throws -> [LoggedConflict] {
         var conflicts: [LoggedConflict] = []
-        try forEachConflict { conflicts.append($0) }
+        try forEachConflict(after: number) { conflicts.append($0) }
         return conflicts
     }
 
-    func forEachConflict(_ body: (LoggedConflict) throws -> Void) throws {
+    func forEachConflict(after number: Int64 = 0, _ body: (LoggedConflict) throws -> Void) throws {
         let restored = try restoredConflicts()
-        try db.forEach("\(Self.selectConflicts) ORDER BY number") { values in
+        try db.forEach("\(Self.selectConflicts) WHERE number > ? ORDER BY number", [.integer(number)]) { values in
             guard var entry = try conflict(values) else { return }
             entry.isRestored = restored.contains(entry.digest)
             try body(entry)

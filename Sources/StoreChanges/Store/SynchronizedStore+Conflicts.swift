@@ -3,8 +3,8 @@ import GRDB
 /// The conflict log, and putting back what it has.
 extension SynchronizedStore {
     /// Everything that merging overwrote or left out, the oldest first.
-    package func conflicts() throws -> [LoggedConflict] {
-        try locked { try replicaDatabase.read { _ in try replica.conflicts() } }
+    package func conflicts(after number: Int64 = 0) throws -> [LoggedConflict] {
+        try locked { try replicaDatabase.read { _ in try replica.conflicts(after: number) } }
     }
 
     /// The number of the last entry of the conflict log; 0 if it has none.

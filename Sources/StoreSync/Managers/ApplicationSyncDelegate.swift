@@ -14,6 +14,11 @@ public protocol ApplicationSyncDelegate: AnyObject, Sendable {
     ///
     /// A wrong password is asked for again without end, and hashing each answer takes 256 MiB by default. So after a wrong
     /// one, return what the user enters then, or throw.
+    ///
+    /// Until this device is a client of the application, the manager's registrations run one after the other: one answer is
+    /// enough for operations that were added together. After a refusal, the next operation asks again. Operations with
+    /// dependencies, and operations that don't register, such as lists, may ask at the same time. So may all operations after
+    /// ``ApplicationSyncManager/forgetKeys(after:options:)``.
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier

@@ -44,7 +44,7 @@ extension ApplicationSyncManager {
             after: dependencies,
             options: self.options(ofStepBefore: options)
         )
-        return synchronizeKeychain(after: registration, options: options)
+        return synchronizeKeychain(after: registration, options: options).cancelling(registration)
     }
 
     /// Synchronizes the keychain once a registration has completed, concurrently with other operations that wait for

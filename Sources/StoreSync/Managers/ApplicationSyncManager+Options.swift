@@ -53,7 +53,30 @@ extension ApplicationSyncManager {
         return options
     }
 
+    /// The options of a registration of the application.
+    ///
+    /// On a device that isn't a client yet, registrations wait for each other, so that only the first one asks the
+    /// delegate. A registration that waits for the caller's operations is left out: the others would have to wait for
+    /// these operations too, and would never start if one of these awaits them.
+    func options(
+        ofRegistration given: OperationOptions?,
+        after dependencies: [any OperationReference]
+    ) -> OperationOptions {
+        let isFirst = state.knownClient(of: key) == nil && dependencies.isEmpty
+        return options(given, locking: isFirst ? [.application(key)] : [])
+    }
+
     func documentKey(_ document: RemoteIdentifier) -> DocumentKey {
         DocumentKey(application: key, document: document.rawValue)
+    }
+}
+
+extension OperationHandle {
+    /// Cancels a step that only this operation needs, once this operation ends as cancelled.
+    func cancelling(_ step: any OperationReference) -> Self {
+        whenEnded { result in
+            if case .failure(let error) = result, error is CancellationError { step.cancel() }
+        }
+        return self
     }
 }

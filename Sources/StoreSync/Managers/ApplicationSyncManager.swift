@@ -10,7 +10,7 @@ public import SyncCryptography
 ///     application: try RemoteIdentifier("org.example.notes"),
 ///     clientDescription: "my laptop",
 ///     backend: LocalFolderBackend(root: share),
-///     state: try StateDirectory(url: support),
+///     state: try await .open(at: support),
 ///     delegate: self)
 /// let notes = manager.document(try RemoteIdentifier("notes"))
 /// let upload = try await notes.upload(storeAt: database).value
@@ -30,6 +30,8 @@ public import SyncCryptography
 /// ``status(after:options:)``; uploads, downloads, synchronizations and vacuums add several. To the keys, the manager adds
 /// those of the document and the store that are in use, so uploads, downloads, synchronizations, vacuums and removals of
 /// documents wait for each other instead of failing with ``StoreSyncError/Code/busy``.
+///
+/// Cancelling a handle cancels what its method added, registrations included, and nothing that the caller gave it.
 public struct ApplicationSyncManager: Sendable {
     /// The application.
     public let application: RemoteIdentifier
@@ -136,7 +138,7 @@ public struct ApplicationSyncManager: Sendable {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<ApplicationRegistration> {
-        var options = self.options(options)
+        var options = self.options(ofRegistration: options, after: dependencies)
         // A device that is set up again becomes another client.
         if registersAgain { options.clientIdentifier = nil }
         return supervisor.add(
@@ -159,8 +161,15 @@ public struct ApplicationSyncManager: Sendable {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(StoreCheckOperation(store), after: dependencies, options: self.options(ofStepBefore: options))
-            .then(options: self.options(options)) { [self] in registration(mayCreate: true) }
+        let check = supervisor.add(
+            StoreCheckOperation(store),
+            after: dependencies,
+            options: self.options(ofStepBefore: options)
+        )
+        return check.then(options: self.options(ofRegistration: options, after: dependencies)) { [self] in
+            registration(mayCreate: true)
+        }
+        .cancelling(check)
     }
 
     func registration(

@@ -1,4 +1,5 @@
 public import Foundation
+package import GRDB
 import StoreChanges
 
 extension DocumentSyncManager {
@@ -16,7 +17,16 @@ extension DocumentSyncManager {
     ///   `busy` if another process writes the store, or has just begun to synchronize it as another client.
     @discardableResult
     public func recordChanges(ofStoreAt url: URL, allowsDeletions: Bool = false) async throws -> Int {
-        try await manager.state.withSynchronizedStore(at: url, of: .of(manager.documentKey(document)), through: nil) {
+        try await recordChanges(ofStoreAt: url, through: nil, allowsDeletions: allowsDeletions)
+    }
+
+    /// Records what the user has changed in a store, which is written through the app's connection, if there is one.
+    package func recordChanges(
+        ofStoreAt url: URL,
+        through app: (any DatabaseWriter)?,
+        allowsDeletions: Bool
+    ) async throws -> Int {
+        try await manager.state.withSynchronizedStore(at: url, of: .of(manager.documentKey(document)), through: app) {
             store in
             // Nothing arrives. The store gets a token, by which a backup from before is told.
             let outcome = try store.synchronize(with: [], allowsDeletions: allowsDeletions)

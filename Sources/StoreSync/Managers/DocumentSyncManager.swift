@@ -57,6 +57,7 @@ public struct DocumentSyncManager: Sendable {
             after: application,
             options: manager.options(options, of: document)
         )
+        .cancelling(application)
     }
 
     private func register(
@@ -157,7 +158,7 @@ public struct DocumentSyncManager: Sendable {
             after: dependencies,
             options: manager.options(ofStepBefore: options)
         )
-        return upload(request, after: registration, options: options)
+        return upload(request, after: registration, options: options).cancelling(registration)
     }
 
     /// Uploads a store once a registration of the application has completed.
@@ -183,6 +184,7 @@ public struct DocumentSyncManager: Sendable {
         return document.then(options: self.options(options, using: request.url, isPush: true)) { registered in
             WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }
+        .cancelling(document)
     }
 
     /// Downloads a store and replaces the local store with it.
@@ -208,7 +210,7 @@ public struct DocumentSyncManager: Sendable {
             after: dependencies,
             options: manager.options(ofStepBefore: options)
         )
-        return download(request, after: registration, options: options)
+        return download(request, after: registration, options: options).cancelling(registration)
     }
 
     /// Downloads a store once a registration of the application has completed.
@@ -240,6 +242,7 @@ public struct DocumentSyncManager: Sendable {
                 delegate: delegate
             )
         }
+        .cancelling(document)
     }
 
     /// Synchronizes a store record by record: merges what this and other devices have edited at once.
@@ -263,6 +266,7 @@ public struct DocumentSyncManager: Sendable {
         return registration.then(options: self.options(options, using: request.url, isPush: true)) { registered in
             SynchronizationOperation(request, document: registered, backend: backend, state: state)
         }
+        .cancelling(registration)
     }
 
     /// Registers as ``register(description:mayCreate:after:options:)`` does, but creates nothing for a store that is missing or
@@ -280,9 +284,11 @@ public struct DocumentSyncManager: Sendable {
         )
         // Asked when it's needed: an operation that must end first may create the store.
         let missing: @Sendable () -> URL? = { FileManager.default.fileExists(atPath: url.path) ? nil : url }
-        let application = check.then(options: manager.options(ofStepBefore: options)) {
+        let step = manager.options(ofStepBefore: options)
+        let application = check.then(options: manager.options(ofRegistration: step, after: dependencies)) {
             manager.registration(mayCreate: mayCreate && missing() == nil, missing: missing())
         }
+        .cancelling(check)
         let registration = DocumentRegistrationRequest(
             document: document,
             description: description ?? url.lastPathComponent,
@@ -294,6 +300,7 @@ public struct DocumentSyncManager: Sendable {
             after: application,
             options: manager.options(ofStepBefore: options, of: document)
         )
+        .cancelling(application)
     }
 
     /// Shortens the log of a document whose devices merge records.
@@ -319,6 +326,7 @@ public struct DocumentSyncManager: Sendable {
         return registration.then(options: options) { registered in
             VacuumOperation(of: registered, backend: backend, state: state)
         }
+        .cancelling(registration)
     }
 
     /// Refuses a preview on a device that hasn't synchronized the document yet: it would have to register first.

@@ -266,11 +266,7 @@ public actor PasscodeSetup {
         let handle = supervisor.add(work, options: options)
         running[handle.id] = handle
         defer { running[handle.id] = nil }
-        return try await withTaskCancellationHandler {
-            try await handle.resultAtEnd.get()
-        } onCancel: {
-            handle.cancel()
-        }
+        return try await handle.structuredValue
     }
 
     private func examinationFailed(_ error: StoreSyncError) {

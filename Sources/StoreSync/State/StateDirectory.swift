@@ -45,6 +45,9 @@ public final class StateDirectory: Sendable {
     /// On Apple platforms it's excluded from backups: a restored state directory would make two devices of one. If it was copied
     /// from another device, whose system's keychain has its secret, it continues as another client, without the keys.
     ///
+    /// Blocks while another process opens the directory, and while its database is migrated: don't call it on the main actor,
+    /// where ``open(at:root:)`` doesn't block.
+    ///
     /// - Parameters:
     ///   - url: The directory.
     ///   - root: A directory above the stores whose path may change, such as the home directory of an app's container, which has
@@ -54,6 +57,23 @@ public final class StateDirectory: Sendable {
     public convenience init(url: URL, root: URL? = nil) throws {
         try self.init(url: url, steps: .none)
         if let root { try moveStores(toRoot: root) }
+    }
+
+    /// Opens a state directory as ``init(url:root:)`` does, on a thread for blocking calls.
+    ///
+    /// ```swift
+    /// let state = try await StateDirectory.open(at: support.appending(path: "sync"))
+    /// ```
+    ///
+    /// Cancelling the task doesn't end the wait.
+    ///
+    /// - Parameters:
+    ///   - url: The directory, which is created if it doesn't exist.
+    ///   - root: A directory above the stores whose path may change; `nil` if paths stay.
+    /// - Returns: The state directory.
+    /// - Throws: ``StoreSyncError``, as ``init(url:root:)`` does.
+    public static func open(at url: URL, root: URL? = nil) async throws -> StateDirectory {
+        try await runBlocking { try StateDirectory(url: url, root: root) }
     }
 
     package init(

@@ -13,7 +13,7 @@ public import StoreChanges
 /// Nothing is lost without an entry here. ``restore(_:)`` puts back what an entry lost, as an edit of the user.
 public struct ConflictLog: Sendable {
     /// An entry.
-    public struct Entry: Sendable, Hashable {
+    public struct Entry: Sendable, Hashable, Identifiable {
         /// The entry's number on this device.
         public let number: Int64
         /// The row's key in this device's store.
@@ -28,6 +28,9 @@ public struct ConflictLog: Sendable {
         public let isRestored: Bool
         /// Whether there is something to put back: the entry lost something, and isn't restored yet.
         public var canBeRestored: Bool { !isRestored && !conflict.lost.isEmpty }
+
+        /// The number.
+        public var id: Int64 { number }
     }
 
     private let url: URL
@@ -52,13 +55,16 @@ public struct ConflictLog: Sendable {
         self.document = document
     }
 
-    /// All entries, the oldest first.
+    /// The entries, the oldest first.
     ///
+    /// - Parameter last: The number of the last entry that the caller has; only later ones are read. Restoring an older entry
+    ///   since then isn't told.
+    /// - Returns: All entries, unless `last` is given.
     /// - Throws: ``StoreSyncError``, with `storeNotFound` if the store doesn't exist or was never synchronized, and
     ///   `documentNotFound` if it belongs to several documents.
-    public func entries() async throws -> [Entry] {
+    public func entries(after last: Int64 = 0) async throws -> [Entry] {
         try await using { store in
-            try store.conflicts().map { logged in
+            try store.conflicts(after: last).map { logged in
                 let row = logged.conflict.row
                 return Entry(
                     number: logged.number,

@@ -96,10 +96,11 @@ final class WatchRun {
     }
 
     private func end(of handle: OperationHandle<Synchronization>) async throws -> StoreWatch.Event? {
-        let result = await withTaskCancellationHandler {
-            await handle.resultAtEnd
-        } onCancel: {
-            handle.cancel()
+        let result: Result<Synchronization, any Error>
+        do {
+            result = .success(try await handle.structuredValue)
+        } catch {
+            result = .failure(error)
         }
         self.handle = nil
         guard var schedule else { return nil }

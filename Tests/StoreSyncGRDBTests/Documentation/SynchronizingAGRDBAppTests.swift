@@ -53,7 +53,7 @@ import Testing
             application: try RemoteIdentifier("org.example.notes"),
             clientDescription: device,
             backend: LocalFolderBackend(root: share),
-            state: try StateDirectory(url: home.appending(path: "sync"), root: home),
+            state: try await .open(at: home.appending(path: "sync"), root: home),
             delegate: questions
         )
         notes = manager.document(try RemoteIdentifier("notes"))
@@ -109,6 +109,17 @@ extension NotesApp {
 }
 // DOC: end
 
+// DOC: watch
+extension NotesApp {
+    /// Synchronizes at once, and then whenever this device or another one has edited something.
+    func watch() async throws {
+        for try await event in notes.watch(database) {
+            if case .failed(let error, let delay) = event { print("\(error.message) The next attempt is in \(delay).") }
+        }
+    }
+}
+// DOC: end
+
 // DOC: restore
 extension NotesApp {
     /// What merging overwrote, and the user can put back.
@@ -156,6 +167,23 @@ struct SynchronizingAGRDBAppTests {
         try await laptop.synchronize()
         try await phone.synchronize()
         while let seen = try await titles.next(), Set(seen) != ["oat milk", "bread", "tea", "salt"] {}
+    }
+
+    @Test("The article's watch tells the app's observations what another device has edited, and ends with its task")
+    @MainActor func watching() async throws {
+        let fixture = try Fixture()
+        let laptop = try await app("laptop", in: fixture)
+        try await laptop.add("milk")
+        try await laptop.synchronize()
+        let phone = try await app("phone", in: fixture)
+        try await laptop.add("bread")
+        try await laptop.synchronize()
+
+        let watch = Task { try await phone.watch() }
+        for try await titles in phone.titles where Set(titles) == ["milk", "bread"] { break }
+        watch.cancel()
+        _ = await watch.result
+        #expect(try await phone.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == 2)
     }
 
     @Test("A device that finds nothing creates nothing if its user says that another device has notes")

@@ -10,14 +10,14 @@ import Testing
 @Suite("Apps for Apple devices")
 struct AppsForAppleDevicesTests {
     @Test("name what has another path later")
-    func paths() throws {
+    func paths() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apple-\(UUID().uuidString)")
         let (container, support) = (folder, folder.appending(path: "Library/Application Support"))
         let share = folder.appending(path: "share")
         try FileManager.default.createDirectory(at: support, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         // DOC: paths
-        let state = try StateDirectory(url: support.appending(path: "sync"), root: container)
+        let state = try await StateDirectory.open(at: support.appending(path: "sync"), root: container)
         let remote = LocalFolderBackend(root: share, identity: "the family's folder")
         // DOC: end
         #expect(remote.identity == "the family's folder")

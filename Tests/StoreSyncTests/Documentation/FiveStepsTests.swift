@@ -33,10 +33,12 @@ extension NotesSync {
 struct FiveStepsTests {
     /// A laptop that has published two notes, one of them without a title, and a desktop.
     @MainActor private static func devices(_ fixture: Fixture) async throws -> (laptop: NotesSync, desktop: NotesSync) {
-        let devices = try ["laptop", "desktop"].map { name in
+        var devices: [NotesSync] = []
+        for name in ["laptop", "desktop"] {
             let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
             try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-            return try NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
+            let device = try await NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
+            devices.append(device)
         }
         let queue = try DatabaseQueue(path: devices[0].store.path)
         try await queue.write {

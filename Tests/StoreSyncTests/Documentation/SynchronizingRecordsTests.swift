@@ -56,15 +56,12 @@ struct SynchronizingRecordsTests {
     @Test("The examples of the article merge the edits of two devices, and restore what was overwritten")
     @MainActor func twoDevices() async throws {
         let fixture = try Fixture()
-        let devices = try ["laptop", "desktop"].map { name in
+        var devices: [NotesSync] = []
+        for name in ["laptop", "desktop"] {
             let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
             try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-            return try NotesSync(
-                device: name,
-                home: home,
-                share: fixture.share,
-                password: "correct horse battery staple"
-            )
+            let device = try await NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
+            devices.append(device)
         }
         let (laptop, desktop) = (devices[0], devices[1])
         try execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER)", in: laptop.store)
@@ -101,7 +98,7 @@ struct SynchronizingRecordsTests {
         for name in ["laptop", "desktop"] {
             let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
             try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-            let device = try NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
+            let device = try await NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
             stores.append(device.store)
             if name == "laptop" {
                 try execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER)", in: device.store)

@@ -36,7 +36,7 @@ import Testing
     let notes: DocumentSyncManager
     private let questions: SyncQuestions
 
-    init(device: String, home: URL, share: URL, password: String) throws {
+    init(device: String, home: URL, share: URL, password: String) async throws {
         store = home.appending(path: "notes.sqlite")
         // The manager holds its delegate weakly, so this class keeps it.
         questions = SyncQuestions(password: password)
@@ -44,7 +44,7 @@ import Testing
             application: try RemoteIdentifier("org.example.notes"),
             clientDescription: device,
             backend: LocalFolderBackend(root: share),
-            state: try StateDirectory(url: home.appending(path: "sync")),
+            state: try await .open(at: home.appending(path: "sync")),
             delegate: questions
         )
         notes = manager.document(try RemoteIdentifier("notes"))
@@ -128,7 +128,7 @@ struct YourFirstSyncTests {
         let (laptopHome, desktopHome) = (try home("laptop", in: fixture), try home("desktop", in: fixture))
         try Store.write(["one"], to: laptopHome.appending(path: "notes.sqlite"))
         // DOC: upload
-        let laptop = try NotesSync(device: "laptop", home: laptopHome, share: share, password: password)
+        let laptop = try await NotesSync(device: "laptop", home: laptopHome, share: share, password: password)
         let upload = try await laptop.notes.upload(storeAt: laptop.store).value
         print("Generation \(upload.generation): \(upload.bytes) bytes, \(upload.storedBytes) on the share")
         // DOC: end
@@ -136,12 +136,12 @@ struct YourFirstSyncTests {
         #expect(upload.isEncrypted)
 
         let tabletHome = try home("tablet", in: fixture)
-        let tablet = try NotesSync(device: "tablet", home: tabletHome, share: share, password: "wrong")
+        let tablet = try await NotesSync(device: "tablet", home: tabletHome, share: share, password: "wrong")
         #expect(await refusal(of: tablet) == .wrongPassword)
         #expect(!FileManager.default.fileExists(atPath: tablet.store.path))
 
         // DOC: download
-        let desktop = try NotesSync(device: "desktop", home: desktopHome, share: share, password: password)
+        let desktop = try await NotesSync(device: "desktop", home: desktopHome, share: share, password: password)
         let download = try await desktop.notes.download(WholeStoreDownloadRequest(url: desktop.store)).value
         print("Generation \(download.generation) of client \(download.from)")
         // DOC: end

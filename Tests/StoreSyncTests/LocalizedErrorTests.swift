@@ -1,0 +1,31 @@
+import Foundation
+import Keychain
+import Operations
+import RemoteStorage
+import StoreSync
+import SyncCryptography
+import Testing
+
+@Suite("What an alert shows of an error", .timeLimit(.minutes(60)))
+struct LocalizedErrorTests {
+    static let errors: [any Error] = [
+        StoreSyncError(.busy, "Try again.", cause: RemoteError(.unavailable, "The cause.")),
+        RemoteError(.unavailable, "Try again."),
+        KeychainError(.busy, "Try again."),
+        CryptographyError(.wrongPassword, "Try again."),
+    ]
+
+    @Test("An error's localized description is its message", arguments: errors.indices)
+    func messages(_ index: Int) {
+        #expect(Self.errors[index].localizedDescription == "Try again.")
+    }
+
+    @Test("The localized description of a supervisor's error is its description")
+    func supervisor() async throws {
+        let supervisor = OperationSupervisor()
+        await supervisor.shutdown(grace: .zero)
+        let error = await #expect(throws: OperationError.self) { try await supervisor.add { _ in }.value }
+        #expect(error?.code == .shutDown)
+        #expect(error?.localizedDescription == error?.description)
+    }
+}
