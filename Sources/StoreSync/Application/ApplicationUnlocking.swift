@@ -90,6 +90,7 @@ struct ApplicationUnlocking: Sendable {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
         try checkPin(pin, registration?.info, files)
+        guard registration != nil || !files.hasSalt && files.passwordTest == nil else { throw registrationMissing }
         guard let registration, registration.info.isEncrypted else { return nil }
         guard let passwordTest = files.passwordTest else {
             throw StoreSyncError(
@@ -106,7 +107,6 @@ struct ApplicationUnlocking: Sendable {
     /// Returns the seal of an application's files without changing this device's memory.
     func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
         guard let sealed = try await inspect(files, context) else {
-            guard !files.hasSalt, files.passwordTest == nil else { throw registrationMissing }
             return ApplicationSeal(application: hierarchy.application, key: nil)
         }
         return try await unlock(sealed, context).seal
