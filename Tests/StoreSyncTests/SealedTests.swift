@@ -108,6 +108,43 @@ struct SealedTests {
 
     // MARK: The password is changed
 
+    @Test("a password that another device sets while the user is asked is accepted as the answer, and the former isn't")
+    func changedWhileAsked() async throws {
+        let fixture = try Fixture(password: Self.password)
+        let first = try fixture.device("first")
+        _ = try await first.register().value
+        let second = try Password.cheap("another one")
+        let third = try Password.cheap("yet another one")
+        for (new, answers) in [(second, [second]), (third, [second, third])] {
+            let device = try fixture.device("device-\(answers.count)")
+            let questions = Locked<[EncryptionQuestion]>([])
+            let registration = device.registration { question in
+                let count = questions.withLock { questions in
+                    questions.append(question)
+                    return questions.count
+                }
+                if count == 1 {
+                    let change = PasswordChangeOperation(
+                        to: new,
+                        of: fixture.application,
+                        parameters: .interactive,
+                        backend: first.backend,
+                        state: first.state
+                    )
+                    _ = try await first.supervisor.add(change).value
+                }
+                return .encrypted(answers[count - 1])
+            }
+            _ = try await device.supervisor.add(registration).value
+            #expect(
+                questions.withLock { $0 }
+                    == answers.indices.map { EncryptionQuestion.joiningEncrypted(passwordWasWrong: $0 > 0) }
+            )
+            let key = ApplicationKey(device.backend, fixture.application)
+            #expect(try device.state.pin(for: key)?.passwordVersion == UInt32(answers.count + 1))
+        }
+    }
+
     @Test(
         "a password change writes only one file, devices with keys continue, and the old password and file are refused"
     )

@@ -61,6 +61,27 @@ struct SealedVerificationTests {
         #expect(try await scene.stranger.verify().value.problems.isEmpty)
     }
 
+    @Test(
+        "without its registration, an encrypted application isn't taken for one without encryption, but for incomplete"
+    )
+    func registration() async throws {
+        let scene = try await Scene()
+        let sound = try await scene.stranger.verify().value
+        try FileManager.default.removeItem(at: scene.url(scene.hierarchy.registration))
+        for missing in [nil, scene.hierarchy.salt] {
+            if let missing { try FileManager.default.removeItem(at: scene.url(missing)) }
+            #expect(await code { try await scene.stranger.status().value } == .applicationIncomplete)
+            let report = try await scene.stranger.verify(repairs: true).value
+            #expect(report.problems.map(\.path) == ["\(scene.hierarchy.registration)"], "\(report)")
+            #expect(report.problems.map(\.code) == ["applicationIncomplete"])
+            #expect(report.warnings.map { $0.prefix(12) } == ["Sealed files"] && report.repaired.isEmpty, "\(report)")
+            #expect(report.files == sound.files - (missing == nil ? 1 : 2))
+            // A device that knows the application refuses it.
+            #expect(await code { try await scene.known.verify().value } == .encryptionDowngraded)
+            #expect(await code { try await scene.known.status().value } == .encryptionDowngraded)
+        }
+    }
+
     @Test("a damaged key file is a problem: devices with the keys check the rest, others only read it, with a warning")
     func keyFile() async throws {
         let scene = try await Scene()

@@ -32,6 +32,7 @@ struct ApplicationUnlocking: Sendable {
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
+    private let hooks: any ApplicationRegistrationHooks
     /// Whether the password is tried even if this device has the keys.
     var triesPassword = false
 
@@ -46,6 +47,7 @@ struct ApplicationUnlocking: Sendable {
         self.state = state
         self.delegate = delegate
         replacement = backend.applicationReplacementHooks
+        hooks = backend.applicationRegistrationHooks
     }
 
     /// An encrypted application that was opened.
@@ -90,6 +92,7 @@ struct ApplicationUnlocking: Sendable {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
         try checkPin(pin, registration?.info, files)
+        guard registration != nil || !files.hasSalt && files.passwordTest == nil else { throw registrationMissing }
         guard let registration, registration.info.isEncrypted else { return nil }
         guard let passwordTest = files.passwordTest else {
             throw StoreSyncError(
@@ -106,7 +109,6 @@ struct ApplicationUnlocking: Sendable {
     /// Returns the seal of an application's files without changing this device's memory.
     func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
         guard let sealed = try await inspect(files, context) else {
-            guard !files.hasSalt, files.passwordTest == nil else { throw registrationMissing }
             return ApplicationSeal(application: hierarchy.application, key: nil)
         }
         return try await unlock(sealed, context).seal
@@ -144,18 +146,7 @@ struct ApplicationUnlocking: Sendable {
         _ context: OperationContext
     ) async throws -> Unlocked {
         let info = sealed.info
-        let keyFile = try keyFile(sealed.passwordTest, info)
-        if let seen = sealed.pin?.passwordVersion, keyFile.passwordVersion < seen {
-            throw StoreSyncError(
-                .rolledBack,
-                """
-                The password of \(hierarchy.application) was changed, but the remote has an older key file. The \
-                current one is still arriving, or the storage was put back to an older state. Try again when \
-                everything has arrived.
-                """
-            )
-        }
-        let master = try await masterKey(of: keyFile, info, password, context)
+        let (keyFile, master) = try await openKeyFile(of: sealed, password, context)
         guard keyFile.binds(registration: sealed.registration.bytes) else {
             throw StoreSyncError(
                 .tampered,
@@ -174,50 +165,82 @@ struct ApplicationUnlocking: Sendable {
         return Unlocked(seal: seal, keyFile: keyFile, pin: pin)
     }
 
-    private func keyFile(_ bytes: [UInt8], _ info: RegistrationInfo) throws -> KeyFile {
+    /// Reads a key file, which must belong to the application and be as new as this device has seen it.
+    private func keyFile(_ bytes: [UInt8], of sealed: Sealed) throws -> KeyFile {
+        let keyFile: KeyFile
         do {
-            let keyFile = try KeyFile(bytes)
-            guard keyFile.epoch == UUID(uuidString: info.epoch) else {
-                throw StoreSyncError(
-                    .tampered,
-                    "\(hierarchy.passwordTest) on the remote belongs to another application than \(hierarchy.registration). Wait if they may still be arriving; else restore both from a backup."
-                )
-            }
-            return keyFile
-        } catch let error as CryptographyError {
+            keyFile = try KeyFile(bytes)
+        } catch {
             throw StoreSyncError(error, at: hierarchy.passwordTest)
         }
+        guard keyFile.epoch == UUID(uuidString: sealed.info.epoch) else {
+            throw StoreSyncError(
+                .tampered,
+                "\(hierarchy.passwordTest) on the remote belongs to another application than \(hierarchy.registration). Wait if they may still be arriving; else restore both from a backup."
+            )
+        }
+        if let seen = sealed.pin?.passwordVersion, keyFile.passwordVersion < seen {
+            throw StoreSyncError(
+                .rolledBack,
+                """
+                The password of \(hierarchy.application) was changed, but the remote has an older key file. The \
+                current one is still arriving, or the storage was put back to an older state. Try again when \
+                everything has arrived.
+                """
+            )
+        }
+        return keyFile
     }
 
-    private func masterKey(
-        of keyFile: KeyFile,
-        _ info: RegistrationInfo,
+    /// Opens the key file with this device's keys, else with a password.
+    private func openKeyFile(
+        of sealed: Sealed,
         _ first: Password?,
         _ context: OperationContext
-    ) async throws -> MasterKey {
-        if let kept = try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor) {
-            guard keyFile.isProven(by: kept) else {
-                throw StoreSyncError(
-                    .tampered,
-                    "\(hierarchy.passwordTest) on the remote doesn't belong to the application that this device knows. Nothing was written. Restore it from a backup."
-                )
-            }
-            if !triesPassword { return kept }
+    ) async throws -> (KeyFile, MasterKey) {
+        var keyFile = try keyFile(sealed.passwordTest, of: sealed)
+        let kept = try await state.masterKey(for: key, epoch: sealed.info.epoch, on: context.blockingExecutor)
+        if let kept {
+            try check(keyFile, isProvenBy: kept)
+            if !triesPassword { return (keyFile, kept) }
         }
-        if let first, let master = try await open(keyFile, with: first, context) { return master }
-        var wasWrong = first != nil
+        var password = first
         while true {
-            let question = EncryptionQuestion.joiningEncrypted(passwordWasWrong: wasWrong)
+            if let password {
+                if let master = try await open(keyFile, with: password, context) { return (keyFile, master) }
+                // Another device may have changed the password while the user was asked.
+                if let changed = try await changedKeyFile(since: keyFile, of: sealed) {
+                    if let kept { try check(changed, isProvenBy: kept) }
+                    keyFile = changed
+                    if let master = try await open(keyFile, with: password, context) { return (keyFile, master) }
+                }
+            }
+            let question = EncryptionQuestion.joiningEncrypted(passwordWasWrong: password != nil)
             let decision = try await context.pause(awaiting: "\(question)") { [delegate] in try await delegate(question)
             }
-            guard case .encrypted(let password) = decision else {
+            guard case .encrypted(let answer) = decision else {
                 throw StoreSyncError(
                     .encryptionMismatch,
                     "\(hierarchy.application) is encrypted, but was to be joined without encryption. Nothing was written. Give its password."
                 )
             }
-            if let master = try await open(keyFile, with: password, context) { return master }
-            wasWrong = true
+            password = answer
+        }
+    }
+
+    /// The key file on the remote, or `nil` if it's the former one or older.
+    private func changedKeyFile(since former: KeyFile, of sealed: Sealed) async throws -> KeyFile? {
+        guard let bytes = try await hooks.fetchPasswordTest(hierarchy), bytes != former.bytes else { return nil }
+        let changed = try keyFile(bytes, of: sealed)
+        return changed.passwordVersion >= former.passwordVersion ? changed : nil
+    }
+
+    private func check(_ keyFile: KeyFile, isProvenBy kept: MasterKey) throws(StoreSyncError) {
+        guard keyFile.isProven(by: kept) else {
+            throw StoreSyncError(
+                .tampered,
+                "\(hierarchy.passwordTest) on the remote doesn't belong to the application that this device knows. Nothing was written. Restore it from a backup."
+            )
         }
     }
 

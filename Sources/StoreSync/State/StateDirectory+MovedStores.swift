@@ -16,7 +16,8 @@ extension StateDirectory {
         let ofPath = records.first { $0.path == store.path }
         guard let file = store.file else { return ofPath }
         let ofFile = records.first {
-            $0.file == file && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, records))
+            $0.file == file
+                && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, to: store, records))
         }
         // Any other file would inherit uploads of which it has nothing.
         let only = records.count == 1 ? records.first { isGone($0.path) && hasSameName($0, store) } : nil
@@ -39,10 +40,16 @@ extension StateDirectory {
         StoreReplacement.removeLeftovers(of: store)
     }
 
-    /// Whether a record's file may have been moved: its path has no file, or the file of another record.
+    /// Whether a record's file may have been moved to the path of `store`: the record's path has no file, or the file of
+    /// another record.
     ///
-    /// Equal file numbers aren't enough: if a program has replaced the file, the file system may reuse its number.
-    private func wasMoved(_ record: StoreRecord, _ records: [StoreRecord]) -> Bool {
+    /// Equal file numbers aren't enough: if a program has removed or replaced the file, the file system may reuse its
+    /// number. If the time of birth isn't recorded, a file at a new path may be an old backup with a reused number. It
+    /// must not inherit uploads of which it has nothing, unless its name says that it's the same store.
+    func wasMoved(_ record: StoreRecord, to store: LocalStore, _ records: [StoreRecord]) -> Bool {
+        let isSameFile = record.file.map { $0.birth != 0 } ?? false
+        let isNewPath = !records.contains { $0.path == store.path }
+        guard isSameFile || !isNewPath || hasSameName(record, store) else { return false }
         guard let there = FileIdentity(atPath: record.path) else { return isGone(record.path) }
         return records.contains { $0.path != record.path && $0.file == there }
     }

@@ -8,7 +8,7 @@ import SyncCryptography
 extension VerificationOperation {
     /// Opens an encrypted application.
     ///
-    /// A damaged registration or key file is reported as a problem.
+    /// A damaged registration or key file is reported as a problem, as is a missing registration if keys exist.
     ///
     /// - Returns: Whether sealed files can be opened.
     func unlock(_ context: OperationContext) async throws -> Bool {
@@ -19,7 +19,15 @@ extension VerificationOperation {
             return try await unlock(withoutRegistration: files, context)
         }
         let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
-        guard let sealed = try await unlocking.inspect(files, context) else { return true }
+        let inspected: ApplicationUnlocking.Sealed?
+        do {
+            inspected = try await unlocking.inspect(files, context)
+        } catch let error as StoreSyncError where files.registration == nil && error.code == .applicationIncomplete {
+            problem(hierarchy.registration, error)
+            repairs = false
+            return false
+        }
+        guard let sealed = inspected else { return true }
         try await checkSalt(epoch: sealed.info.epoch)
         known.insert(hierarchy.passwordTest)
         count(hierarchy.passwordTest, Int64(sealed.passwordTest.count))
@@ -114,11 +122,13 @@ extension VerificationOperation {
         }
     }
 
-    func checkApplication(_ own: RemoteIdentifier?, _ context: OperationContext) async throws {
+    func checkApplication(isOpen: Bool, _ context: OperationContext) async throws {
         let path = hierarchy.registration
         let isRegistered = try await check(path) { _ = try RegistrationInfo($0, at: path) }
         known.insert(hierarchy.readMe)
         guard isRegistered else {
+            // If keys exist, it has been reported as a problem.
+            guard isOpen else { return }
             report.warnings.append("\(path) is missing: this is a tree of TICoreDataSync, or it is still arriving.")
             return
         }

@@ -68,7 +68,7 @@ public actor VerificationOperation: Operation {
             let files = try await walk(hierarchy.root)
             let total = files.reduce(Int64(0)) { Self.sum($0, $1.item.size) }
             let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
-            try await checkApplication(own, context)
+            try await checkApplication(isOpen: isOpen, context)
             guard isOpen else {
                 report.warnings.append(
                     "Sealed files were read but not opened, since this device doesn't have their key."

@@ -301,6 +301,31 @@ struct MovedStoreTests {
         #expect(FileIdentity(atPath: url.path) == nil)
     }
 
+    @Test("without times of birth, a file at a new path with another name isn't taken for a store that is missing")
+    func reusedNumber() async throws {
+        let scene = try await Scene()
+        let key = Self.key(scene)
+        let folder = scene.url("folder")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let new = try LocalStore(scene.url("restored.sqlite"))
+        let sameName = try LocalStore(folder.appending(path: scene.a.store.lastPathComponent))
+        let other = scene.url("other.sqlite")
+        _ = try await scene.a.pull(other).value
+        var records = try scene.a.state.stores(of: key)
+        let index = try #require(records.firstIndex { $0.path == (try? LocalStore(scene.a.store).path) })
+        for suffix in ["", "-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: scene.a.store.path + suffix)
+        }
+        for birth in [0, 1] {
+            let identity = Data(#"{"device": 1, "inode": 2, "birth": \#(birth)}"#.utf8)
+            records[index].file = try JSONDecoder().decode(FileIdentity.self, from: identity)
+            let record = records[index]
+            #expect(scene.a.state.wasMoved(record, to: new, records) == (birth != 0))
+            #expect(scene.a.state.wasMoved(record, to: sameName, records))
+            #expect(try scene.a.state.wasMoved(record, to: LocalStore(other), records), "the path is a store's already")
+        }
+    }
+
     private static func key(_ scene: Scene) -> DocumentKey {
         DocumentKey(
             application: ApplicationKey(
