@@ -108,14 +108,15 @@ struct SealedTests {
 
     // MARK: The password is changed
 
-    @Test("a password that another device sets while the user is asked is accepted as the answer, and the former isn't")
+    @Test("a password that another device sets while the user is asked is accepted, also after a wrong one")
     func changedWhileAsked() async throws {
         let fixture = try Fixture(password: Self.password)
         let first = try fixture.device("first")
         _ = try await first.register().value
         let second = try Password.cheap("another one")
         let third = try Password.cheap("yet another one")
-        for (new, answers) in [(second, [second]), (third, [second, third])] {
+        let wrong = try Password.cheap("a wrong one")
+        for (new, answers) in [(second, [second]), (third, [wrong, third])] {
             let device = try fixture.device("device-\(answers.count)")
             let questions = Locked<[EncryptionQuestion]>([])
             let registration = device.registration { question in
