@@ -49,7 +49,7 @@ public actor ApplicationRemovalOperation: Operation {
             defer { lock.release() }
             let begun = try await context.blocking { [access] in try access.state.begunRemoval(for: access.key) }
             guard try await registration.applicationDirectoryExists(hierarchy) else {
-                guard let begun else { throw access.missing }
+                guard let begun, begun.isLastStep == true else { throw access.missing }
                 return try await finish(begun, [], context)
             }
             let current = try await begin(begun, context)
@@ -62,8 +62,10 @@ public actor ApplicationRemovalOperation: Operation {
             context.reportProgress(0.6)
             try await removal.removeApplicationContent(removal.listApplicationContent(hierarchy))
             try await removal.removeEncryptionFiles(hierarchy)
+            let last = BegunRemoval(epoch: current.begun.epoch, isLastStep: true)
+            try await context.blocking { [access] in try access.state.noteRemoval(last, for: access.key) }
             try await removal.removeApplicationDirectory(hierarchy)
-            return try await finish(current.begun, removed, context)
+            return try await finish(last, removed, context)
         }
     }
 
