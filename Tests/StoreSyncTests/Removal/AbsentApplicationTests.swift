@@ -76,4 +76,42 @@ struct AbsentApplicationTests {
         #expect(await code { try await a.removeApplication().value } == .applicationMissing)
         #expect(try a.state.pin(for: a.key) != nil)
     }
+
+    @Test("an application of another epoch that is being replaced isn't removed without its keys")
+    func asides() async throws {
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        _ = try await a.register().value
+        let epoch = try #require(try await a.epoch())
+        let backup = fixture.folder.appending(path: "backup", directoryHint: .isDirectory)
+        try FileManager.default.copyItem(at: fixture.url(fixture.hierarchy.root), to: backup)
+        _ = try await a.removeApplication().value
+        _ = try await b.register().value
+        let other = try #require(try await b.epoch())
+        // The name says which application the device meant to move. It may have moved another one.
+        let (meant, unmeant, removed) = (try aside(of: other), try aside(of: epoch), try aside(of: epoch))
+        try FileManager.default.copyItem(at: fixture.url(fixture.hierarchy.root), to: unmeant)
+        try FileManager.default.moveItem(at: fixture.url(fixture.hierarchy.root), to: meant)
+        let files = try fixture.files()
+        try FileManager.default.moveItem(at: backup, to: removed)
+        _ = try await a.removeApplication().value
+        #expect(try fixture.files() == files)
+        #expect(!FileManager.default.fileExists(atPath: removed.path))
+    }
+
+    @Test("a removal removes former applications that were moved aside while it has the keys")
+    func formerAsides() async throws {
+        _ = try await fixture.device("a").register().value
+        let former = try aside(of: UUID().uuidString)
+        try FileManager.default.copyItem(at: fixture.url(fixture.hierarchy.root), to: former)
+        let a = try await removeApplication(by: "a", dyingAt: "before removal of \(fixture.hierarchy.root)")
+        #expect(!FileManager.default.fileExists(atPath: former.path))
+        _ = try await a.removeApplication().value
+        #expect(try fixture.files().isEmpty)
+    }
+
+    /// The path to which a device moves an application of an epoch to replace it.
+    private func aside(of epoch: String) throws -> URL {
+        let name = AsideName(application: fixture.application, epoch: UUID(uuidString: epoch)).name
+        return fixture.url(try fixture.hierarchy.staged(as: name).root)
+    }
 }
