@@ -50,6 +50,25 @@ struct SealedVerificationTests {
         }
     }
 
+    @Test("a repair while the share isn't mounted doesn't forget this device's staging directories")
+    func unmounted() async throws {
+        let scene = try await Scene()
+        let (fixture, device) = (scene.fixture, scene.known)
+        let name = ApplicationHierarchy.stagingName(UUID().uuidString)
+        try device.state.recordStaging(name: name, for: device.key)
+        try fixture.put(Data(), at: "\(name)/ReadMe.txt")
+        let unmounted = fixture.folder.appending(path: "unmounted", directoryHint: .isDirectory)
+        try FileManager.default.moveItem(at: fixture.share, to: unmounted)
+        try FileManager.default.createDirectory(at: fixture.share, withIntermediateDirectories: false)
+        #expect(await code { try await device.verify(repairs: true).value } == .applicationMissing)
+        #expect(try device.state.stagings(for: device.key) == [name])
+        try FileManager.default.removeItem(at: fixture.share)
+        try FileManager.default.moveItem(at: unmounted, to: fixture.share)
+        #expect(try await device.verify(repairs: true).value.repaired == [name])
+        #expect(try device.state.stagings(for: device.key).isEmpty)
+        #expect(try fixture.files().keys.allSatisfy { !$0.hasPrefix(name) })
+    }
+
     @Test("a missing salt is a problem for a device that doesn't know the application, until a device registers")
     func salt() async throws {
         let scene = try await Scene()

@@ -1,5 +1,7 @@
+import Foundation
 public import Operations
 import RemoteStorage
+import SyncCryptography
 import ThreadSupport
 
 /// Removes all data of an application from the remote, and this device's memory of it.
@@ -49,12 +51,19 @@ public actor ApplicationRemovalOperation: Operation {
             defer { lock.release() }
             let begun = try await context.blocking { [access] in try access.state.begunRemoval(for: access.key) }
             guard try await registration.applicationDirectoryExists(hierarchy) else {
-                guard let begun else { throw access.missing }
+                guard let begun, begun.isLastStep == true else { throw access.missing }
                 return try await finish(begun, [], context)
             }
             let current = try await begin(begun, context)
             let removed = try await documents.listDocuments(hierarchy)
-            if let seal = current.seal { try await announce(removed, seal) }
+            if let seal = current.seal {
+                try await announce(removed, seal)
+                // A resumed removal has no proof that this device may remove applications of other epochs.
+                for name in try await replacement.listNamesAside().compactMap(AsideName.init)
+                where name.application == access.application {
+                    try await replacement.removeApplicationAside(at: hierarchy.staged(as: name.name).root)
+                }
+            }
             context.reportProgress(0.3)
             try await removed.concurrentMap { [documentRemoval, hierarchy] in
                 try await documentRemoval.removeDocumentStructure(hierarchy.document($0))
@@ -62,8 +71,10 @@ public actor ApplicationRemovalOperation: Operation {
             context.reportProgress(0.6)
             try await removal.removeApplicationContent(removal.listApplicationContent(hierarchy))
             try await removal.removeEncryptionFiles(hierarchy)
+            let last = BegunRemoval(epoch: current.begun.epoch, isLastStep: true)
+            try await context.blocking { [access] in try access.state.noteRemoval(last, for: access.key) }
             try await removal.removeApplicationDirectory(hierarchy)
-            return try await finish(current.begun, removed, context)
+            return try await finish(last, removed, context)
         }
     }
 
@@ -79,11 +90,33 @@ public actor ApplicationRemovalOperation: Operation {
         let files = try await EncryptionFiles.fetch(registration, hierarchy)
         let info = files.registration.flatMap { try? RegistrationInfo($0, at: hierarchy.registration) }
         let isWhole = info.map { !$0.isEncrypted || files.hasSalt && files.passwordTest != nil } ?? false
-        if let begun, !isWhole, info == nil || info?.epoch == begun.epoch { return (begun, nil) }
+        if let begun, !isWhole, try await isRemainder(of: begun, info, files) { return (begun, nil) }
         let seal = try await access.seal(context)
         let begun = BegunRemoval(epoch: info?.epoch)
         try await context.blocking { [access] in try access.state.noteRemoval(begun, for: access.key) }
         return (begun, seal)
+    }
+
+    /// Whether an application that isn't whole is left from the removal that this device has begun.
+    ///
+    /// Without a registration it may be another application that is still arriving.
+    private func isRemainder(
+        of begun: BegunRemoval,
+        _ info: RegistrationInfo?,
+        _ files: EncryptionFiles
+    ) async throws -> Bool {
+        if let info { return info.epoch == begun.epoch }
+        let epoch = begun.epoch.flatMap { UUID(uuidString: $0) }
+        if let passwordTest = files.passwordTest {
+            guard let keyFile = try? KeyFile(passwordTest), keyFile.epoch == epoch else { return false }
+        }
+        if files.hasSalt, let salt = try await registration.fetchSalt(hierarchy) {
+            guard let file = try? SaltFile(salt), file.epoch == epoch else { return false }
+        }
+        let infos = try await registration.listClients(hierarchy).concurrentMap { [registration, hierarchy] in
+            try await registration.fetchDeviceInfo(of: $0, hierarchy)
+        }
+        return infos.compactMap { $0.flatMap(EpochKey.epoch(ofSealed:)) }.allSatisfy { $0 == epoch }
     }
 
     /// Saves a note on the deletion of each document whose info can be read.
@@ -99,15 +132,17 @@ public actor ApplicationRemovalOperation: Operation {
         }
     }
 
-    /// Removes what an interrupted replacement of the application has left, and this device's memory.
+    /// Removes what a replacement has moved aside of the application meanwhile, and this device's memory.
     private func finish(
         _ begun: BegunRemoval,
         _ documents: [RemoteIdentifier],
         _ context: OperationContext
     ) async throws -> ApplicationRemoval {
-        for name in try await replacement.listNamesAside().compactMap(AsideName.init)
-        where name.application == access.application {
-            try await replacement.removeApplicationAside(at: hierarchy.staged(as: name.name).root)
+        if let epoch = begun.epoch.flatMap({ UUID(uuidString: $0) }) {
+            for aside in try await AsideApplication.list(hierarchy, registration, replacement)
+            where aside.name.epoch == epoch && (aside.isMeant || aside.isLate) {
+                try await replacement.removeApplicationAside(at: aside.hierarchy.root)
+            }
         }
         try await access.state.giveUpKeys(of: access.key, epoch: begun.epoch, on: context.blockingExecutor)
         try await context.blocking { [access] in try access.state.commitRemoval(of: access.key) }

@@ -7,6 +7,10 @@ import GRDB
 struct BegunRemoval: Hashable, Sendable, Codable {
     /// The application's epoch; `nil` for a tree of TICoreDataSync.
     var epoch: String?
+    /// Whether the application's directory may be removed already; `nil` if not.
+    ///
+    /// Before that, a missing directory isn't this device's doing: the share may be unmounted.
+    var isLastStep: Bool?
 }
 
 extension StateDirectory {

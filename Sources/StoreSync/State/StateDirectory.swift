@@ -285,6 +285,12 @@ extension StateDirectory {
                 } else {
                     try forgetDocuments(of: key, db)
                 }
+            } else {
+                // A completed removal says nothing about an application that this device registers with afterwards.
+                try db.execute(
+                    sql: "DELETE FROM fact WHERE remote = ? AND application = ? AND name = 'removal'",
+                    arguments: [key.remote, key.application]
+                )
             }
             try StateSchema.save(pin, db, "pin", key)
         }

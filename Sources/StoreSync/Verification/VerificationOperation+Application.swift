@@ -102,6 +102,8 @@ extension VerificationOperation {
             let path = try RemotePath.root.appending(name)
             if own.contains(name), lock != nil {
                 try await hooks.removeLeftover(at: path)
+                // A name that isn't listed stays remembered: the share may be unmounted.
+                try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
                 repaired(path)
             } else {
                 report.warnings.append(
@@ -115,10 +117,6 @@ extension VerificationOperation {
             report.warnings.append(
                 "\(name.name) is left from replacing the application, which is in progress or was interrupted: the passcode setup finishes it."
             )
-        }
-        guard lock != nil else { return }
-        for name in own {
-            try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
         }
     }
 

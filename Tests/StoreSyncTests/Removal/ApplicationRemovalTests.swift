@@ -122,4 +122,24 @@ struct ApplicationRemovalTests {
         #expect(try fixture.files().isEmpty)
         _ = try await fixture.device("new").register().value
     }
+
+    @Test(
+        "an application that was created again and is still arriving isn't removed without its keys",
+        arguments: ["", "ClientDevices", "salt.ticdsync", "test.ticdsync"]
+    )
+    func arriving(part: String) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        _ = try await a.register().value
+        _ = try await a.removeApplication().value
+        try b.write("one")
+        _ = try await b.push().value
+        let arrived = try fixture.files().filter { name, _ in
+            !name.hasSuffix("registration.plist") && (part.isEmpty || name.contains(part))
+        }
+        #expect(!arrived.isEmpty)
+        try fixture.restore(arrived)
+        #expect(await code { try await a.removeApplication().value } == .applicationIncomplete)
+        #expect(try fixture.files() == arrived)
+    }
 }
