@@ -78,17 +78,23 @@ extension SynchronizedStore {
         {
             isOtherStore = true
         }
+        var formerState: FormerState?
         do {
             repeat {
                 try remove(rebuilt)
                 try createReplica(at: rebuilt, from: sources.beginning, identity)
                 let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
-                try building.integrate(sources, former)
+                formerState = try building.integrate(sources, former)
                 if !isOtherStore { _ = try building.recordChanges(taking: former == nil ? .both : .remote) }
             } while try !replace(replicaURL, by: rebuilt) {
+                guard let former else { return true }
+                // The rebuilt replica lacks what another process has recorded since, and has taken the store as it is.
+                guard try former.replicaDatabase.read({ _ in try FormerState(former.replica) }) == formerState else {
+                    return false
+                }
                 // What an app wrote meanwhile is captured by the former replica first.
-                try isOtherStore
-                    || former?.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty != false
+                return try isOtherStore
+                    || former.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty
             }
             let isFormerKept = former != nil
             former = nil
@@ -133,26 +139,44 @@ extension SynchronizedStore {
         try remove(replica)
     }
 
-    private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws {
+    /// What another process changes in a replica when it records edits or writes the store.
+    private struct FormerState: Equatable {
+        private let lastSet: SeenSet?
+        private let token: [UInt8]?
+
+        /// Reads the state, in a transaction.
+        init(_ replica: Replica) throws {
+            lastSet = try replica.log.lastCaptured(by: replica.client)
+            token = try ReplicaFact.token.read(replica.db)
+        }
+    }
+
+    /// Integrates what a replica is built from; returns the state of the former replica that gave its sets.
+    private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws -> FormerState? {
         try locked {
             try replicaDatabase.write { _ in
-                let own = try former?.replicaDatabase.read { _ in
-                    guard let former = former?.replica else { return [] as [(ReplicaLog.Origin, [SyncChangeSet])] }
-                    try replica.takeNumbers(of: former)
-                    try replica.takeConflicts(of: former)
-                    return try [.otherDevice, .published, .captured, .withdrawn].map {
-                        ($0, try former.ownSets(from: $0))
+                var own: [(ReplicaLog.Origin, [SyncChangeSet])] = []
+                let formerState = try former.map { store in
+                    try store.replicaDatabase.read { _ in
+                        let former = store.replica
+                        try replica.takeNumbers(of: former)
+                        try replica.takeConflicts(of: former)
+                        own = try [.otherDevice, .published, .captured, .withdrawn].map {
+                            ($0, try former.ownSets(from: $0))
+                        }
+                        return try FormerState(former)
                     }
                 }
                 try replica.integrate(sources.sets)
                 // If these don't count any more, another client captures them again.
-                for (origin, sets) in own ?? [] { try replica.integrate(sets, from: origin) }
+                for (origin, sets) in own { try replica.integrate(sets, from: origin) }
                 try replica.remember(sources.news)
                 try former?.replicaDatabase.read { _ in
                     guard let former else { return }
                     try replica.takeEditsOfRemovedClients(from: former.replica)
                     try replica.logEditsLost(from: former.replica, by: sources.news)
                 }
+                return formerState
             }
         }
     }

@@ -1,0 +1,58 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import StoreChanges
+
+@Suite("Building a replica again from the store with which it began", .timeLimit(.minutes(60)))
+struct ReplicaRebuildingTests {
+    private typealias Fixture = SynchronizedStoreTests.Fixture
+
+    private let identity = SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "laptop"))
+
+    private func replica(_ fixture: Fixture) -> URL { fixture.folder.appending(path: "laptop.replica") }
+
+    /// The app of a device that began with a store of one note, and a copy of that store.
+    private func laptop(_ fixture: Fixture) throws -> (DatabaseQueue, SynchronizedStore.Beginning) {
+        let app = try fixture.app("laptop")
+        try app.write { try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', 'two litres')") }
+        let copy = fixture.folder.appending(path: "beginning.sqlite")
+        try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: copy)
+        let beginning = SynchronizedStore.Beginning(store: copy)
+        try SynchronizedStore.createReplica(at: replica(fixture), from: beginning, identity)
+        let outcome = try fixture.open("laptop").synchronized(with: [])
+        try #require(outcome.captured.isEmpty)
+        return (app, beginning)
+    }
+
+    private func rebuild(_ fixture: Fixture, from sources: SynchronizedStore.Sources) throws -> Bool {
+        try SynchronizedStore.rebuildReplica(
+            at: replica(fixture),
+            ofStoreAt: fixture.storeURL("laptop"),
+            from: sources,
+            identity,
+            options: SynchronizedStore.Options()
+        )
+    }
+
+    @Test("An edit that another process records while the replica is built is kept")
+    func recordedMeanwhile() throws {
+        let fixture = try Fixture()
+        let (app, beginning) = try laptop(fixture)
+        try fixture.app("phone").write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let set = try #require(try fixture.open("phone").recordSet())
+        _ = try fixture.open("laptop").synchronized(with: [set])
+        let observed = ObservedSet(set) {
+            try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE title = 'milk'") }
+            #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
+        }
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [observed], news: LogNews())
+        #expect(try rebuild(fixture, from: sources))
+        let store = try fixture.open("laptop")
+        #expect(try store.ownSets(1...9).map(\.changeCount) == [1])
+        let outcome = try store.synchronized(with: [])
+        #expect(outcome.captured.isEmpty && outcome.written.isEmpty)
+        let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
+        #expect(titles == ["bread", "oat milk"])
+    }
+}
