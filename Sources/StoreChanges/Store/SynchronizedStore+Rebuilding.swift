@@ -79,11 +79,19 @@ extension SynchronizedStore {
             isOtherStore = true
         }
         var formerState: FormerState?
+        var buildingOptions = options
+        // Another store must not bring the rebuilt replica to its schema either.
+        buildingOptions.isRebuilding = !isOtherStore
         do {
             repeat {
                 try remove(rebuilt)
                 try createReplica(at: rebuilt, from: sources.beginning, identity)
-                let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
+                let building = try SynchronizedStore(
+                    storeAt: store,
+                    replicaAt: rebuilt,
+                    identity,
+                    options: buildingOptions
+                )
                 formerState = try building.integrate(sources, former)
                 if !isOtherStore { _ = try building.recordChanges(taking: former == nil ? .both : .remote) }
             } while try !replace(replicaURL, by: rebuilt) {

@@ -55,4 +55,26 @@ struct ReplicaRebuildingTests {
         let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
         #expect(titles == ["bread", "oat milk"])
     }
+
+    @Test(
+        "A replica is built again although the store's schema has changed since",
+        arguments: ["ADD COLUMN color TEXT DEFAULT 'red'", "DROP COLUMN body"]
+    )
+    func changedSchema(change: String) throws {
+        let fixture = try Fixture()
+        let (app, beginning) = try laptop(fixture)
+        let former = try app.write { db in
+            try db.execute(sql: "ALTER TABLE note \(change); INSERT INTO note (title) VALUES ('bread')")
+            try db.execute(sql: "UPDATE note SET title = 'oat milk' WHERE title = 'milk'")
+            return try Row.fetchAll(db, sql: "SELECT * FROM note ORDER BY id")
+        }
+        _ = try fixture.open("laptop").synchronized(with: [])
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+        #expect(try rebuild(fixture, from: sources))
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
+        let outcome = try fixture.open("laptop").synchronized(with: [])
+        #expect(outcome.captured.flatMap(\.changes).count == 1 && outcome.written.isEmpty)
+        let rows = try app.read { try Row.fetchAll($0, sql: "SELECT * FROM note WHERE title <> 'tea' ORDER BY id") }
+        #expect(rows == former)
+    }
 }
