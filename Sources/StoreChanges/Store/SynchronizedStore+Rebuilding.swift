@@ -28,7 +28,7 @@ extension SynchronizedStore {
 
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
-    /// The former replica gives the sets that aren't published, and the numbers of rows. If it can't be read, the rows of
+    /// The former replica gives the sets that aren't published, and the numbers of rows and of schemas. If it can't be read, the rows of
     /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
     /// stays.
     ///
@@ -167,6 +167,7 @@ extension SynchronizedStore {
                 let formerState = try former.map { store in
                     try store.replicaDatabase.read { _ in
                         let former = store.replica
+                        try replica.log.versions.take(from: former.log.versions)
                         try replica.takeNumbers(of: former)
                         try replica.takeConflicts(of: former)
                         own = try [.otherDevice, .published, .captured, .withdrawn].map {

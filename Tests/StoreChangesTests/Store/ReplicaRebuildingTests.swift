@@ -77,4 +77,28 @@ struct ReplicaRebuildingTests {
         let rows = try app.read { try Row.fetchAll($0, sql: "SELECT * FROM note WHERE title <> 'tea' ORDER BY id") }
         #expect(rows == former)
     }
+
+    @Test("Edits in a schema that the store had between the baseline's and its present one are read again")
+    func formerSchema() throws {
+        let fixture = try Fixture()
+        let (app, beginning) = try laptop(fixture)
+        try app.write {
+            try $0.execute(
+                sql: """
+                    ALTER TABLE note ADD COLUMN color TEXT;
+                    INSERT INTO note (title, body, color) VALUES ('bread', 'one', 'brown')
+                    """
+            )
+        }
+        _ = try fixture.open("laptop").synchronized(with: [])
+        try app.write { try $0.execute(sql: "ALTER TABLE note DROP COLUMN body") }
+        _ = try fixture.open("laptop").synchronized(with: [])
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+        #expect(try rebuild(fixture, from: sources))
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
+        let outcome = try fixture.open("laptop").synchronized(with: [])
+        #expect(outcome.captured.flatMap(\.changes).count == 1 && outcome.written.isEmpty)
+        let rows = "SELECT title || ' ' || ifnull(color, '-') FROM note ORDER BY title"
+        #expect(try app.read { try String.fetchAll($0, sql: rows) } == ["bread brown", "milk -", "tea -"])
+    }
 }
