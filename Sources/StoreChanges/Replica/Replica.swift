@@ -270,6 +270,13 @@ package final class Replica {
         return isOwn && token != nil
     }
 
+    /// Whether a store, in a transaction, has the token that the replica wrote last, or has prepared.
+    func isOwnStore(_ store: Database) throws -> Bool {
+        let token = try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
+        if try token == ReplicaFact.token.read(db) { return true }
+        return try token != nil && token == ReplicaFact.preparedToken.read(db)
+    }
+
     // MARK: What the store has seen
 
     /// The sets whose effect is in the store: all that are integrated, if nothing is pending.

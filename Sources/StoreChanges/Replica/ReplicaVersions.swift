@@ -52,12 +52,26 @@ struct ReplicaVersions {
         try ReplicaFact.formerLayouts.write((ReplicaFact.formerLayouts.read(db) ?? []) + digest.rawValue, db)
     }
 
-    /// Whether the store had a schema before.
-    private func isFormer(_ digest: SetDigest) throws -> Bool {
-        let digests = try ReplicaFact.formerLayouts.read(db) ?? []
-        let length = digest.rawValue.count
-        return stride(from: 0, to: digests.count, by: length).contains {
-            digests[$0..<$0 + length].elementsEqual(digest.rawValue)
+    /// Takes from a former replica the numbers of schemas, and which of them the store had.
+    func take(from former: ReplicaVersions) throws {
+        for values in try former.db.all("SELECT digest, number, bytes FROM schemas") {
+            guard let digest = values.bytes(0), let number = values.integer(1) else { continue }
+            try remember(
+                SchemaVersion(UInt64(clamping: number), SetDigest(rawValue: digest)),
+                values.bytes(2).map { try SchemaDescription(decoding: $0) }
+            )
+        }
+        for digest in try former.formerLayouts where try !formerLayouts.contains(digest) { try rememberFormer(digest) }
+    }
+
+    /// The schemas that the store had before.
+    private var formerLayouts: [SetDigest] {
+        get throws {
+            let digests = try ReplicaFact.formerLayouts.read(db) ?? []
+            let length = ownDigest.rawValue.count
+            return stride(from: 0, to: digests.count, by: length).map {
+                SetDigest(rawValue: Array(digests[$0..<$0 + length]))
+            }
         }
     }
 
@@ -81,7 +95,9 @@ struct ReplicaVersions {
     /// one with the greater number, then digest, counts: its sets wait elsewhere.
     func canRead(_ set: any ChangeSetSource) throws -> Bool {
         let version = set.header.schema
-        guard version.digest != ownDigest, version.digest != .none, try !isFormer(version.digest) else { return true }
+        guard version.digest != ownDigest, version.digest != .none, try !formerLayouts.contains(version.digest) else {
+            return true
+        }
         guard let author = try author(of: set.header) else { return false }
         if author.isCompatible(with: own) { return try set.decoded().changes.allSatisfy { own.has($0, of: author) } }
         let current = try self.version()

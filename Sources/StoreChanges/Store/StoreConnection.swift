@@ -9,7 +9,7 @@ import GRDBSQLite
 /// the app's connection, so that the app's observers are told.
 package struct StoreConnection {
     private let reader: DatabaseQueue
-    private let app: (any DatabaseWriter)?
+    let app: (any DatabaseWriter)?
     /// Whether the app's connection waits while the store is read.
     private let holdsApp: Bool
 
@@ -265,25 +265,6 @@ package struct StoreConnection {
             """
             The app's connection has a temporary table \(name), which hides the store's table of that name. Drop or rename \
             it, then synchronize again.
-            """
-        )
-    }
-}
-
-extension Replica {
-    /// Checks that an app's connection is to the store, which may have been replaced at its path.
-    ///
-    /// - Parameter store: The connection, in a transaction.
-    /// - Throws: ``StoreChangesError`` with `storeReplaced`.
-    func refuseOtherStore(_ store: Database) throws {
-        let token = try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
-        guard try token != ReplicaFact.token.read(db) else { return }
-        if let token, try token == ReplicaFact.preparedToken.read(db) { return }
-        throw StoreChangesError(
-            .storeReplaced,
-            """
-            The file at the store's path was replaced after the app opened it. Close the app's connection and open it again, \
-            then synchronize again.
             """
         )
     }

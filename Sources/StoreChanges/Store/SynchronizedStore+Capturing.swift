@@ -128,7 +128,29 @@ extension SynchronizedStore {
         if let side {
             return try replica.capture(view.db, taking: side, at: view.time, allowsDeletions: allowsDeletions)
         }
+        // A backup may have been restored into the file since the store's token was read last.
+        try refuseOtherStore(view.db)
         return try replica.capture(view.db, at: view.time, allowsDeletions: allowsDeletions, since: view.pages)
+    }
+
+    /// Checks that a connection is still to the store: its file may have been replaced, or a backup restored into it.
+    ///
+    /// - Parameter db: The connection, in a transaction.
+    /// - Throws: ``StoreChangesError`` with `storeReplaced`.
+    func refuseOtherStore(_ db: Database) throws {
+        guard try !replica.isOwnStore(db) else { return }
+        throw StoreChangesError(
+            .storeReplaced,
+            store.app == nil
+                ? """
+                During the synchronization, \(url.lastPathComponent) was replaced, or a backup was restored into it. Nothing \
+                was captured from it or written into it. Synchronize again.
+                """
+                : """
+                The file at the store's path was replaced after the app opened it, or a backup was restored into it. Close \
+                the app's connection and open it again, then synchronize again.
+                """
+        )
     }
 }
 

@@ -31,7 +31,7 @@ extension SynchronizedStore {
             try replicaDatabase.write { _ in
                 do {
                     try store.write(foreignKeys: true) { db in
-                        try replica.refuseOtherStore(db)
+                        try refuseOtherStore(db)
                         try replica.restore(number, in: db, at: now().millisecondsSince1970)
                         return .commit
                     }

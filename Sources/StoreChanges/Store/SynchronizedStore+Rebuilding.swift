@@ -28,7 +28,7 @@ extension SynchronizedStore {
 
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
-    /// The former replica gives the sets that aren't published, and the numbers of rows. If it can't be read, the rows of
+    /// The former replica gives the sets that aren't published, and the numbers of rows and of schemas. If it can't be read, the rows of
     /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
     /// stays.
     ///
@@ -78,17 +78,31 @@ extension SynchronizedStore {
         {
             isOtherStore = true
         }
+        var formerState: FormerState?
+        var buildingOptions = options
+        // Another store must not bring the rebuilt replica to its schema either.
+        buildingOptions.isRebuilding = !isOtherStore
         do {
             repeat {
                 try remove(rebuilt)
                 try createReplica(at: rebuilt, from: sources.beginning, identity)
-                let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
-                try building.integrate(sources, former)
+                let building = try SynchronizedStore(
+                    storeAt: store,
+                    replicaAt: rebuilt,
+                    identity,
+                    options: buildingOptions
+                )
+                formerState = try building.integrate(sources, former)
                 if !isOtherStore { _ = try building.recordChanges(taking: former == nil ? .both : .remote) }
             } while try !replace(replicaURL, by: rebuilt) {
+                guard let former else { return true }
+                // The rebuilt replica lacks what another process has recorded since, and has taken the store as it is.
+                guard try former.replicaDatabase.read({ _ in try FormerState(former.replica) }) == formerState else {
+                    return false
+                }
                 // What an app wrote meanwhile is captured by the former replica first.
-                try isOtherStore
-                    || former?.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty != false
+                return try isOtherStore
+                    || former.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty
             }
             let isFormerKept = former != nil
             former = nil
@@ -133,26 +147,45 @@ extension SynchronizedStore {
         try remove(replica)
     }
 
-    private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws {
+    /// What another process changes in a replica when it records edits or writes the store.
+    private struct FormerState: Equatable {
+        private let lastSet: SeenSet?
+        private let token: [UInt8]?
+
+        /// Reads the state, in a transaction.
+        init(_ replica: Replica) throws {
+            lastSet = try replica.log.lastCaptured(by: replica.client)
+            token = try ReplicaFact.token.read(replica.db)
+        }
+    }
+
+    /// Integrates what a replica is built from; returns the state of the former replica that gave its sets.
+    private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws -> FormerState? {
         try locked {
             try replicaDatabase.write { _ in
-                let own = try former?.replicaDatabase.read { _ in
-                    guard let former = former?.replica else { return [] as [(ReplicaLog.Origin, [SyncChangeSet])] }
-                    try replica.takeNumbers(of: former)
-                    try replica.takeConflicts(of: former)
-                    return try [.otherDevice, .published, .captured, .withdrawn].map {
-                        ($0, try former.ownSets(from: $0))
+                var own: [(ReplicaLog.Origin, [SyncChangeSet])] = []
+                let formerState = try former.map { store in
+                    try store.replicaDatabase.read { _ in
+                        let former = store.replica
+                        try replica.log.versions.take(from: former.log.versions)
+                        try replica.takeNumbers(of: former)
+                        try replica.takeConflicts(of: former)
+                        own = try [.otherDevice, .published, .captured, .withdrawn].map {
+                            ($0, try former.ownSets(from: $0))
+                        }
+                        return try FormerState(former)
                     }
                 }
                 try replica.integrate(sources.sets)
                 // If these don't count any more, another client captures them again.
-                for (origin, sets) in own ?? [] { try replica.integrate(sets, from: origin) }
+                for (origin, sets) in own { try replica.integrate(sets, from: origin) }
                 try replica.remember(sources.news)
                 try former?.replicaDatabase.read { _ in
                     guard let former else { return }
                     try replica.takeEditsOfRemovedClients(from: former.replica)
                     try replica.logEditsLost(from: former.replica, by: sources.news)
                 }
+                return formerState
             }
         }
     }

@@ -40,7 +40,7 @@ extension SynchronizedStore {
     ) throws {
         do {
             try store.write { db in
-                try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
+                try replicaDatabase.read { _ in try refuseOtherStore(db) }
                 let time = time(ofEditsUntil: StoreStatus(ofStoreAt: url.path).modified)
                 outcome.captured += try replicaDatabase.write { _ in
                     try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: nil)
@@ -115,7 +115,7 @@ extension SynchronizedStore {
         var written: WrittenChanges?
         var isChanged = false
         let leftState = try store.write { db in
-            try replica.refuseOtherStore(db)
+            try refuseOtherStore(db)
             isChanged = try store.version(beforeWriting: db) != version
             guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
             do {

@@ -45,6 +45,8 @@ package final class SynchronizedStore {
         /// Whether a store is taken that has an older schema than the replica, because the user has said that the app took
         /// a change of its schema back.
         var takesOlderSchema = false
+        /// Whether the replica is one that is built again: the store with which it begins may have had another schema.
+        var isRebuilding = false
         /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
         /// reading it takes little time.
         package var largestReread: Int64
@@ -155,12 +157,14 @@ package final class SynchronizedStore {
                 guard try isNew || Replica.exists(in: connection) else {
                     throw DatabaseError(resultCode: .SQLITE_CORRUPT)
                 }
-                try Replica.refuseOtherSchema(
-                    schema,
-                    ofStoreWith: token,
-                    in: connection,
-                    unlessTaken: options.takesOtherStore
-                )
+                if !options.isRebuilding {
+                    try Replica.refuseOtherSchema(
+                        schema,
+                        ofStoreWith: token,
+                        in: connection,
+                        unlessTaken: options.takesOtherStore
+                    )
+                }
                 return try Replica(db, schema, identity, takesOlderSchema: options.takesOlderSchema)
             }
             replicaFile = try? Stat(replicaURL.path)

@@ -228,6 +228,7 @@ extension SynchronizationOperation {
         }
         try await download(newest(of: baselines(since: origin)).upload, to: request.url, context)
         transfer = .downloaded
+        hasCreatedStore = true
     }
 
     /// Returns the store with which this device begins.

@@ -19,6 +19,8 @@ public actor SynchronizationOperation: Operation {
     let state: StateDirectory
     /// How the whole store travelled.
     var transfer: Synchronization.Transfer?
+    /// Whether the store was gone and was created again, so that it isn't the one that the replica knows.
+    var hasCreatedStore = false
     /// Whether the log is shortened afterwards.
     private let vacuums: Bool
     /// What shortening the log did.
@@ -90,16 +92,17 @@ public actor SynchronizationOperation: Operation {
                 var memory = try await memory(since: origin, context)
                 try await rebuild(replica, from: newest(of: baselines(since: origin)), &memory, context)
             }
-            do {
-                return try await exchange(with: replica, listing: listing, context)
-            } catch let error as StoreSyncError where error.code == .storeReplaced {
-                guard let side = request.takes else { throw error }
-                // A replica from a backup may lack sets of others that this device remembers.
-                var memory = try await memory(since: origin, context)
-                memory.readHeadsAgain()
-                try await remember(memory, context)
-                return try await exchange(with: replica, taking: side, context)
+            // The token doesn't tell a created store from the former one, if that had none yet.
+            if !hasCreatedStore {
+                do {
+                    return try await exchange(with: replica, listing: listing, context)
+                } catch let error as StoreSyncError where error.code == .storeReplaced && request.takes != nil {}
             }
+            // A replica from a backup may lack sets of others that this device remembers.
+            var memory = try await memory(since: origin, context)
+            memory.readHeadsAgain()
+            try await remember(memory, context)
+            return try await exchange(with: replica, taking: request.takes, context)
         }
     }
 

@@ -265,6 +265,33 @@ struct TakenSideTests {
         #expect(try asides(b).isEmpty)
     }
 
+    @Test("A store that is gone before its first synchronization completed is created again, and its edits stay")
+    func missingBeforeFirstToken() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices(fixture)
+        try a.execute("INSERT INTO note VALUES (NULL, 1, 'later')")
+        try await synchronize(a, b)
+        let dies = Locked(true)
+        let c = try fixture.device("c") { step in
+            if step == "captured", dies.withLock(\.self) { throw CancellationError() }
+        }
+        await #expect(throws: CancellationError.self) { try await c.synchronize().value }
+        try c.execute("INSERT INTO setting VALUES ('color', 'red')")
+        await #expect(throws: CancellationError.self) { try await c.synchronize().value }
+        // The store that is created has the note, which the replica takes for missing.
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        try FileManager.default.removeItem(at: c.store)
+        dies.withLock { $0 = false }
+        _ = try await take(.remote, c)
+        try await synchronize(a, b)
+        for device in [a, b, c] {
+            let rows = try content(device)
+            #expect(rows.contains("color = red"))
+            #expect(rows.filter { $0.hasPrefix("note later") }.count == 1)
+        }
+        #expect(try content(c) == content(a) && content(b) == content(a))
+    }
+
     @Test("A restored backup is taken that the app has updated further than the store", arguments: TakenSide.allCases)
     func updatedBackup(side: TakenSide) async throws {
         let fixture = try Fixture()
