@@ -96,7 +96,9 @@ public actor SynchronizationOperation: Operation {
             if !hasCreatedStore {
                 do {
                     return try await exchange(with: replica, listing: listing, context)
-                } catch let error as StoreSyncError where error.code == .storeReplaced && request.takes != nil {}
+                } catch let error as StoreSyncError where error.code == .storeReplaced && request.takes != nil {
+                    // The user has said what counts.
+                }
             }
             // A replica from a backup may lack sets of others that this device remembers.
             var memory = try await memory(since: origin, context)
