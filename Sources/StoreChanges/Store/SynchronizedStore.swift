@@ -218,7 +218,9 @@ package final class SynchronizedStore {
         var configuration = Configuration.ofThisPackage
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(busyTimeout)
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        // With a rollback journal, deleting the journal commits. Only EXTRA syncs its directory: otherwise a power loss could
+        // undo a commit of the store or of the replica, and not the other one's.
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = EXTRA") }
         return configuration
     }
 

@@ -553,6 +553,23 @@ struct SynchronizedStoreTests {
         #expect(error?.code == .storeReplaced)
     }
 
+    @Test("What the store and the replica commit is on the disk, as is the directory of a deleted journal")
+    func durability() throws {
+        let fixture = try Fixture()
+        _ = try fixture.app("laptop")
+        let store = try fixture.open("laptop")
+        var settings: [Int?] = []
+        func note(_ db: Database) throws { settings.append(try Int.fetchOne(db, sql: "PRAGMA synchronous")) }
+        try store.replicaDatabase.read(note)
+        try store.store.read(note)
+        try store.store.write { db in
+            try note(db)
+            return .commit
+        }
+        // 3 is EXTRA.
+        #expect(settings == [3, 3, 3])
+    }
+
     @Test("A set waits for the sets before it, and for all sets that its author had seen", arguments: [false, true])
     func readiness(isFromThird: Bool) throws {
         let fixture = try Fixture()
