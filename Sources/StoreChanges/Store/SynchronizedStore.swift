@@ -164,19 +164,10 @@ package final class SynchronizedStore {
                 return try Replica(db, schema, identity, takesOlderSchema: options.takesOlderSchema)
             }
             replicaFile = try? Stat(replicaURL.path)
-        } catch let error as DatabaseError
-            where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
-        {
-            throw StoreChangesError(
-                .corrupt,
-                """
-                \(replicaURL.path), this device's record of \(identity.document), is damaged. Synchronize with \
-                --rebuild to build it again.
-                """,
-                cause: error
-            )
+        } catch let error as DatabaseError where error.isOfDamage {
+            throw StoreChangesError(error, damagedReplica: replicaURL.path, ofStoreAt: url)
         } catch let error as DatabaseError {
-            throw StoreChangesError(error, storeAt: url)
+            throw StoreChangesError(error, storeAt: url, replicaAt: replicaURL)
         }
     }
 
@@ -315,7 +306,7 @@ package final class SynchronizedStore {
             }
             return try body()
         } catch let error as DatabaseError {
-            throw isMigrated(error) ? migrated(error) : StoreChangesError(error, storeAt: url)
+            throw described(error)
         } catch let error as MissingSets {
             throw StoreChangesError(error)
         } catch let error as Errno {
@@ -325,6 +316,16 @@ package final class SynchronizedStore {
                 cause: error
             )
         }
+    }
+
+    /// Describes what SQLite reported of the store or of the replica.
+    private func described(_ error: DatabaseError) -> StoreChangesError {
+        if isMigrated(error) { return migrated(error) }
+        // An error doesn't say which of the two databases it is about.
+        if error.isOfDamage, !isReplicaWhole {
+            return StoreChangesError(error, damagedReplica: replicaDatabase.path, ofStoreAt: url)
+        }
+        return StoreChangesError(error, storeAt: url, replicaAt: URL(filePath: replicaDatabase.path))
     }
 
     /// Whether a statement failed because the app has changed the schema since the store was opened.
