@@ -26,7 +26,7 @@ import ThreadSupport
             try pair.laptop.execute("INSERT INTO note (title, body) VALUES ('\(index)', '')")
             try await pair.laptop.synchronize()
             _ = try await pair.phone.notes.synchronize(pair.app).value
-            #expect(events.settings == [0, max(synchronous, 2)])
+            #expect(events.settings == [0, 3])
             let settings = try await pair.app.writeWithoutTransaction { db in
                 try ["foreign_keys", "synchronous"].map { try Int.fetchOne(db, sql: "PRAGMA \($0)") ?? -1 }
             }

@@ -201,6 +201,12 @@ struct StoreTable {
         }
     }
 
+    /// Whether a cell refers to a row that has no number here any more, so that its value would be `NULL`.
+    func isOfRowThatIsGone(_ cell: Cell, _ column: String) throws -> Bool {
+        guard case .row(let row) = cell, let parent = state.schema.rowTable(of: column, in: name) else { return false }
+        return try numbers.number(of: RowReference(parent, row)) == nil
+    }
+
     /// The condition that only a row fulfils; `nil` if the row has no number here.
     private func condition(_ row: RowReference) throws -> (String, [StoredValue])? {
         if case .integer(let column) = table.schema.key {
@@ -308,6 +314,12 @@ struct StoreTable {
         }
         let places = columns.map { _ in "?" }.joined(separator: ", ")
         try write("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
+    }
+
+    /// What ``insertAgain(_:_:)`` writes, without an integer key.
+    func cellsInsertedAgain(_ row: RowReference, _ cells: [String: Cell]) -> [String: Cell] {
+        let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table) : StoredRow(table, cells)
+        return state.schema.cells(of: row, stored).filter { $0.key != integerKey }
     }
 
     /// Inserts a row that is gone; a row with an integer key gets its number again if that is free, else a new one.

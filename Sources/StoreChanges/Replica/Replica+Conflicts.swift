@@ -59,7 +59,8 @@ extension Replica {
     ///   - number: The number of the entry.
     ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
     ///   - time: The present time, in milliseconds since 1970.
-    /// - Throws: ``StoreChangesError`` with `conflictNotFound`; `DatabaseError` if the store's constraints refuse it.
+    /// - Throws: ``StoreChangesError`` with `conflictNotFound`, or `cannotRestore` if the store can't hold what was lost any
+    ///   more; `DatabaseError` if the store's constraints refuse it.
     package func restore(_ number: Int64, in store: Database, at time: UInt64) throws {
         let sql = "\(Self.selectConflicts) WHERE number = ?"
         guard let logged = try db.first(sql, [.integer(number)]).flatMap(conflict), !logged.conflict.lost.isEmpty else {
@@ -69,17 +70,46 @@ extension Replica {
             )
         }
         let entry = logged.conflict
+        guard state.schema.has(entry.row) else {
+            throw StoreChangesError(.cannotRestore, number, "the store's tables can't hold such a row any more")
+        }
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
         // The number of a row that is gone may be a newer row's.
         let isInStore = try ReplicaPending(state).base(entry.row) != nil
         if isInStore, let present = try table.row(entry.row), !state.schema.isCounted(entry.row) {
+            let lost = entry.lost.filter { table.table.valueColumns.contains($0.key) }
+            try refuseIncomplete(number, lost, lost, in: table)
             try logReplaced(present, by: entry, at: time)
-            let lost = StoredRow(try state.schema.table(entry.row.table), entry.lost)
-            try table.update(entry.row, lost, where: { entry.lost[$0] != nil })
+            try table.update(entry.row, StoredRow(table.table, lost), where: { lost[$0] != nil })
         } else {
-            try table.insertAgain(entry.row, entry.lost)
+            let lost = entry.lost.filter { table.table.columns.contains($0.key) }
+            try refuseIncomplete(number, lost, table.cellsInsertedAgain(entry.row, lost), in: table)
+            try table.insertAgain(entry.row, lost)
         }
         try noteRestored(logged)
+    }
+
+    /// Refuses to restore a conflict if nothing of what it lost would be written, or `NULL` in place of a row that is gone.
+    ///
+    /// - Parameters:
+    ///   - number: The number of the entry.
+    ///   - lost: What it lost, in the columns that the table has.
+    ///   - written: What is about to be written.
+    ///   - table: The table.
+    /// - Throws: ``StoreChangesError`` with `cannotRestore`; `DatabaseError`.
+    private func refuseIncomplete(
+        _ number: Int64,
+        _ lost: [String: Cell],
+        _ written: [String: Cell],
+        in table: StoreTable
+    ) throws {
+        guard !lost.isEmpty else {
+            throw StoreChangesError(.cannotRestore, number, "\(table.name) has no column outside its key for it")
+        }
+        for (column, cell) in written.sorted(by: { $0.key.precedes($1.key) })
+        where try table.isOfRowThatIsGone(cell, column) {
+            throw StoreChangesError(.cannotRestore, number, "the row is gone to which \(table.name).\(column) referred")
+        }
     }
 
     // MARK: Restored entries
@@ -118,6 +148,18 @@ extension Replica {
     ) throws {
         // No set has this number, so that no undoing removes the entry.
         try log.insert(Conflict(rule, row, lost: lost, kept: kept, by: SetID(client, 0)), Stamp(rawValue: time), nil)
+    }
+}
+
+extension StoreChangesError {
+    fileprivate init(_ code: Code, _ number: Int64, _ reason: String) {
+        self.init(
+            code,
+            """
+            Conflict \(number) can't be restored: \(reason). storesync conflicts STORE shows what it lost: enter that in the \
+            app instead.
+            """
+        )
     }
 }
 

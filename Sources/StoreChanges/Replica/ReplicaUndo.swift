@@ -1,6 +1,7 @@
 /// What undoing each integrated set puts back, in the replica's database.
 ///
-/// The items of a large set are in several parts, so that one of them is in memory at a time.
+/// The rows and deleted rows of a large set are in several parts, so that one of them is in memory at a time, and none is too
+/// large for SQLite.
 struct ReplicaUndo {
     private let state: ReplicaState
     private var db: SQLConnection { state.db }
@@ -22,7 +23,14 @@ struct ReplicaUndo {
             try insert(part, of: set)
             (part, size) = (FormerItems(), 0)
         }
-        part.tombs = delta.tombs.map { ($0.key, $0.pair.before) }
+        for (row, pair) in delta.tombs {
+            part.tombs.append((row, pair.before))
+            size += pair.before?.row.image.count ?? 0
+            guard size > Self.partSize else { continue }
+            try insert(part, of: set)
+            (part, size) = (FormerItems(), 0)
+        }
+        // Counts stay together: a migration may merge them, for which it needs all that one set changed.
         part.aliases = delta.aliases.map { ($0.key, $0.pair.before) }
         part.counts = delta.counts.map { ($0.key, $0.pair.before) }
         try insert(part, of: set)

@@ -52,9 +52,10 @@ extension StoreSchema {
 }
 
 extension StoreChangesError {
-    /// Describes what SQLite reported of a store.
-    init(_ error: DatabaseError, storeAt url: URL) {
+    /// Describes what SQLite reported of a store, or of its replica if there is one.
+    init(_ error: DatabaseError, storeAt url: URL, replicaAt replica: URL? = nil) {
         let store = url.lastPathComponent
+        let beside = "beside it" + (replica.map { " or in \($0.deletingLastPathComponent().path)" } ?? "")
         self =
             switch error.resultCode.primaryResultCode {
             case .SQLITE_BUSY, .SQLITE_LOCKED:
@@ -91,7 +92,7 @@ extension StoreChangesError {
             case .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
                 StoreChangesError(
                     .cannotWrite,
-                    "\(store), or a file beside it, can't be written. Check permissions and free space.",
+                    "\(store), or a file \(beside), can't be written. Check permissions and free space.",
                     cause: error
                 )
             default:
@@ -101,5 +102,17 @@ extension StoreChangesError {
                     cause: error
                 )
             }
+    }
+
+    /// Says that a replica is damaged.
+    init(_ error: DatabaseError, damagedReplica path: String, ofStoreAt url: URL) {
+        self.init(
+            .corrupt,
+            """
+            \(path), this device's record of \(url.lastPathComponent), is damaged. Synchronize with --rebuild to build it \
+            again.
+            """,
+            cause: error
+        )
     }
 }

@@ -211,7 +211,7 @@ package struct StoreConnection {
             let formerQuotes = try connection.set(.doubleQuotedText, enabled: true)
             defer { _ = try? connection.set(.doubleQuotedText, enabled: formerQuotes) }
             let synchronous = try connection.first("PRAGMA synchronous")?.integer(0) ?? 0
-            try connection.execute("PRAGMA synchronous = \(max(synchronous, Self.full))")
+            try connection.execute("PRAGMA synchronous = EXTRA")
             defer { try? connection.execute("PRAGMA synchronous = \(synchronous)") }
             let reachesMedium = try connection.first("PRAGMA fullfsync")?.integer(0) ?? 0
             try connection.execute("PRAGMA fullfsync = ON")
@@ -244,9 +244,6 @@ package struct StoreConnection {
             return LeftState(db) == state ? status : nil
         }
     }
-
-    /// SQLite's number of `FULL`.
-    private static let full: Int64 = 2
 
     private func refuseUnsuitable(_ db: Database) throws {
         guard app != nil else { return }

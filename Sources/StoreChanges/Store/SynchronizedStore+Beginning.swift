@@ -86,7 +86,7 @@ extension SynchronizedStore {
             try database.close()
             try install(building, at: replicaURL)
         } catch let error as DatabaseError {
-            throw StoreChangesError(error, storeAt: beginning.store)
+            throw StoreChangesError(error, storeAt: beginning.store, replicaAt: replicaURL)
         }
     }
 

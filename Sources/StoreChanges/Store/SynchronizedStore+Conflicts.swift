@@ -22,8 +22,8 @@ extension SynchronizedStore {
     /// What the user changed before is captured first.
     ///
     /// - Parameter number: The number of the entry.
-    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row, and
-    ///   `massDeletion` if more than half of a table's rows are gone.
+    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row, or it has
+    ///   no table, column or parent row for it any more; and `massDeletion` if more than half of a table's rows are gone.
     package func restore(_ number: Int64) throws {
         try locked {
             // A new row may have got the number of a row that was deleted since the last capture.

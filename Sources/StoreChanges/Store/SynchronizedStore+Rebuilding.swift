@@ -114,7 +114,7 @@ extension SynchronizedStore {
     }
 
     /// Whether SQLite finds nothing wrong with the replica.
-    private var isReplicaWhole: Bool {
+    var isReplicaWhole: Bool {
         let problems = try? replicaDatabase.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
         return problems == ["ok"]
     }

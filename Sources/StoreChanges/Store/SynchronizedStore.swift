@@ -168,19 +168,10 @@ package final class SynchronizedStore {
                 return try Replica(db, schema, identity, takesOlderSchema: options.takesOlderSchema)
             }
             replicaFile = try? Stat(replicaURL.path)
-        } catch let error as DatabaseError
-            where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
-        {
-            throw StoreChangesError(
-                .corrupt,
-                """
-                \(replicaURL.path), this device's record of \(identity.document), is damaged. Synchronize with \
-                --rebuild to build it again.
-                """,
-                cause: error
-            )
+        } catch let error as DatabaseError where error.isOfDamage {
+            throw StoreChangesError(error, damagedReplica: replicaURL.path, ofStoreAt: url)
         } catch let error as DatabaseError {
-            throw StoreChangesError(error, storeAt: url)
+            throw StoreChangesError(error, storeAt: url, replicaAt: replicaURL)
         }
     }
 
@@ -222,7 +213,9 @@ package final class SynchronizedStore {
         var configuration = Configuration.ofThisPackage
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(busyTimeout)
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        // With a rollback journal, deleting the journal commits. Only EXTRA syncs its directory: otherwise a power loss could
+        // undo a commit of the store or of the replica, and not the other one's.
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = EXTRA") }
         return configuration
     }
 
@@ -317,7 +310,7 @@ package final class SynchronizedStore {
             }
             return try body()
         } catch let error as DatabaseError {
-            throw isMigrated(error) ? migrated(error) : StoreChangesError(error, storeAt: url)
+            throw described(error)
         } catch let error as MissingSets {
             throw StoreChangesError(error)
         } catch let error as Errno {
@@ -327,6 +320,16 @@ package final class SynchronizedStore {
                 cause: error
             )
         }
+    }
+
+    /// Describes what SQLite reported of the store or of the replica.
+    private func described(_ error: DatabaseError) -> StoreChangesError {
+        if isMigrated(error) { return migrated(error) }
+        // An error doesn't say which of the two databases it is about.
+        if error.isOfDamage, !isReplicaWhole {
+            return StoreChangesError(error, damagedReplica: replicaDatabase.path, ofStoreAt: url)
+        }
+        return StoreChangesError(error, storeAt: url, replicaAt: URL(filePath: replicaDatabase.path))
     }
 
     /// Whether a statement failed because the app has changed the schema since the store was opened.

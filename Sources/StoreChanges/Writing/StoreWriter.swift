@@ -76,8 +76,9 @@ final class StoreWriter {
     ///
     /// The rows must be as they were captured, and new ones must find their numbers free. What a trigger or `ON CONFLICT
     /// REPLACE` does can only be told from an app's edits in a store that was captured whole, and only a whole search
-    /// finds new references to rows that go.
+    /// finds new references to rows that go. A new token alone can always be written.
     func canWrite() throws -> Bool {
+        guard try pending.isWritable else { return true }
         guard try tablesToPutRight().isEmpty, try pending.counted.isEmpty else { return false }
         var canWrite = true
         try pending.forEachDifference { canWrite = try canWrite && self.canWrite($0) }

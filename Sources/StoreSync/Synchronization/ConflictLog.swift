@@ -85,7 +85,8 @@ public struct ConflictLog: Sendable {
     ///
     /// - Parameter number: The number of the entry.
     /// - Throws: ``StoreSyncError``, with `conflictNotFound` if there is no such entry or it lost nothing, `cannotRestore` if a
-    ///   constraint refuses the row, or `massDeletion` if more than half of a table's rows are gone.
+    ///   constraint refuses the row or the store has no column or parent row for it any more, or `massDeletion` if more than
+    ///   half of a table's rows are gone.
     public func restore(_ number: Int64) async throws {
         try await using { try $0.restore(number) }
     }

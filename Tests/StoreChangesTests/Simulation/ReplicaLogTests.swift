@@ -36,6 +36,35 @@ struct ReplicaLogTests {
         return set
     }
 
+    // MARK: Undoing
+
+    @Test("What undoing a second delete of large rows puts back is in several parts, which undo it")
+    func undoParts() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit(
+            """
+            INSERT INTO note (id, title, body) VALUES
+            (1, 'a', hex(zeroblob(600000))), (2, 'b', hex(zeroblob(600000))), (3, 'c', hex(zeroblob(600000)))
+            """
+        )
+        try Self.send(laptop, phone, at: 1)
+        for device in [laptop, phone] { try device.edit("DELETE FROM note") }
+        try laptop.capture(at: 20)
+        let later = try #require(try phone.capture(at: 30))
+        let tablet = try SimulatedDevice("tablet", schemaSQL: Self.folders)
+        try tablet.edit("INSERT INTO folder VALUES (1, 'home')")
+        let earlier = try #require(try tablet.capture(at: 10))
+        let former = try laptop.undoPartCount()
+        try laptop.integrate([later])
+        let deleted = try laptop.content()
+        #expect(deleted.tombs.values.map(\.deleters.count) == [2, 2, 2])
+        // The deleted rows as they were are in three parts, and the rest is in a fourth.
+        #expect(try laptop.undoPartCount() == former + 4)
+        // Both deletes are undone and folded again.
+        try laptop.integrate([earlier])
+        #expect(try laptop.content().tombs == deleted.tombs)
+    }
+
     // MARK: Trimming
 
     @Test(

@@ -331,6 +331,11 @@ final class SimulatedDevice {
     /// The rows that the store refuses.
     func refusals() throws -> [RefusalSummary] { try replicaDatabase.read { _ in try replica.refusals() } }
 
+    /// How many parts there are of what undoing the sets puts back.
+    func undoPartCount() throws -> Int {
+        try replicaDatabase.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM undo") ?? 0 }
+    }
+
     /// The size of all void sets.
     func voidByteCount() throws -> Int {
         try replicaDatabase.read {

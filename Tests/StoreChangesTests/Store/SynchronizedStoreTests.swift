@@ -515,6 +515,61 @@ struct SynchronizedStoreTests {
         }
     }
 
+    @Test("A captured store gets its new token although an app writes meanwhile and a trigger names a table")
+    func tokenBesideEdit() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.write { db in
+            try db.execute(sql: "INSERT INTO note (title) VALUES ('milk')")
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER note_inserted AFTER INSERT ON note BEGIN
+                        UPDATE note SET body = '' WHERE id = new.id;
+                    END
+                    """
+            )
+        }
+        _ = try fixture.open("laptop").synchronized(with: [])
+        let backup = try DatabaseQueue()
+        try app.backup(to: backup)
+        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let captures = Mutex(0)
+        let store = try fixture.open(
+            "laptop",
+            observer: StepObserver { step in
+                guard step == "captured" else { return }
+                guard
+                    captures.withLock({
+                        $0 += 1; return $0
+                    }) == 1
+                else { throw Death() }
+                try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('eggs')") }
+            }
+        )
+        let outcome = try store.synchronized(with: [])
+        #expect(outcome.captured.flatMap(\.changes).count == 1 && outcome.written.isEmpty)
+        try backup.backup(to: app)
+        let error = #expect(throws: StoreChangesError.self) { try fixture.open("laptop").synchronized(with: []) }
+        #expect(error?.code == .storeReplaced)
+    }
+
+    @Test("What the store and the replica commit is on the disk, as is the directory of a deleted journal")
+    func durability() throws {
+        let fixture = try Fixture()
+        _ = try fixture.app("laptop")
+        let store = try fixture.open("laptop")
+        var settings: [Int?] = []
+        func note(_ db: Database) throws { settings.append(try Int.fetchOne(db, sql: "PRAGMA synchronous")) }
+        try store.replicaDatabase.read(note)
+        try store.store.read(note)
+        try store.store.write { db in
+            try note(db)
+            return .commit
+        }
+        // 3 is EXTRA.
+        #expect(settings == [3, 3, 3])
+    }
+
     @Test("A set waits for the sets before it, and for all sets that its author had seen", arguments: [false, true])
     func readiness(isFromThird: Bool) throws {
         let fixture = try Fixture()
