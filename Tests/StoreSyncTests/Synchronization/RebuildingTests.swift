@@ -89,8 +89,9 @@ struct RebuildingTests {
         #expect(!result.warnings.contains { $0.contains("couldn't be read") }, "\(result.warnings)")
         #expect(try a.query(titles) == ["bread", "milk"])
 
-        #expect(try await b.synchronize().value.warnings.contains { $0.contains("newer version of the app") })
-        #expect(try b.query(titles) == ["milk"], "its app isn't updated yet")
+        // The app of the other device isn't updated yet, but has had this schema, too.
+        _ = try await b.synchronize().value
+        #expect(try b.query(titles) == ["bread", "milk"])
         try b.execute("DROP INDEX titles; INSERT INTO note (title) VALUES ('beer')")
         for device in [b, a] {
             let warnings = try await device.synchronize().value.warnings
