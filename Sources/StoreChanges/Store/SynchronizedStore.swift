@@ -45,7 +45,7 @@ package final class SynchronizedStore {
         /// Whether a store is taken that has an older schema than the replica, because the user has said that the app took
         /// a change of its schema back.
         var takesOlderSchema = false
-        /// Whether the replica is one that is built again: the store with which it begins may have had another schema.
+        /// Whether the replica is built again: the store with which it begins may have had another schema.
         var isRebuilding = false
         /// The size of the largest store that is read again after it was written, and whose log is left as it is, in bytes:
         /// reading it takes little time.
