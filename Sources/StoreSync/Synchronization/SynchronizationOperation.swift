@@ -19,7 +19,7 @@ public actor SynchronizationOperation: Operation {
     let state: StateDirectory
     /// How the whole store travelled.
     var transfer: Synchronization.Transfer?
-    /// Whether the store was gone and was created again, so that it isn't the one that the replica knows.
+    /// Whether the store was gone and was created again: the replica knows the former one.
     var hasCreatedStore = false
     /// Whether the log is shortened afterwards.
     private let vacuums: Bool
