@@ -12,8 +12,8 @@ public protocol ApplicationSyncDelegate: AnyObject, Sendable {
     /// Decides whether to encrypt a new application, gives the password of an encrypted one, or allows joining an
     /// unencrypted one.
     ///
-    /// A wrong password is asked for again without end, and hashing each answer takes 256 MiB by default. So after a wrong
-    /// one, return what the user enters then, or throw.
+    /// After a wrong password the question comes again, as often as the answer is wrong, and hashing each takes 256 MiB by
+    /// default. So don't answer `passwordWasWrong: true` with a saved password: return what the user enters then, or throw.
     ///
     /// Until this device is a client of the application, the manager's registrations run one after the other: one answer is
     /// enough for operations that were added together. After a refusal, the next operation asks again. Operations with
