@@ -134,6 +134,7 @@ struct SealedTests {
                     )
                     _ = try await first.supervisor.add(change).value
                 }
+                guard count <= answers.count else { throw CancellationError() }
                 return .encrypted(answers[count - 1])
             }
             _ = try await device.supervisor.add(registration).value
