@@ -28,9 +28,9 @@ extension SynchronizedStore {
 
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
-    /// The former replica gives the sets that aren't published, and the numbers of rows and of schemas. If it can't be read, the rows of
-    /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
-    /// stays.
+    /// The former replica gives the sets that aren't published, and the numbers of rows and of schemas. If it can't be read,
+    /// the rows of the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former
+    /// replica stays.
     ///
     /// If the former replica is whole, and the store has an older schema, that is the newest from then on: the user says that
     /// the app took a change of its schema back. Nothing else is done then.

@@ -9,15 +9,6 @@ import ThreadSupport
 
 @Suite("Baselines that devices write by themselves", .timeLimit(.minutes(60)))
 struct AutomaticBaselineTests {
-    /// Devices that have synchronized a table of notes.
-    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
-        let devices = try names.map { try fixture.device($0) }
-        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        try devices[0].execute("INSERT INTO note (title) VALUES ('first')")
-        for device in devices { _ = try await device.synchronize().value }
-        return devices
-    }
-
     /// Publishes an edit; two of them are reason enough for a baseline.
     private func edit(_ device: Device) async throws -> Synchronization {
         try device.execute("UPDATE note SET bytes = randomblob(600000)")
@@ -35,7 +26,7 @@ struct AutomaticBaselineTests {
     @Test("A baseline is announced at once, so that other devices upload none for the same edits")
     func announcement() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b")
         let (a, b) = (all[0], all[1])
         for _ in 0..<2 { #expect(try await edit(a).warnings.isEmpty) }
         #expect(try a.synchronizationMemory()?.baselines.count == 1)
@@ -50,7 +41,7 @@ struct AutomaticBaselineTests {
     @Test("A baseline that no head names is found on the remote before another one is written")
     func lookUp() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b")
         let (a, b) = (all[0], all[1])
         for _ in 0..<2 { _ = try await edit(a) }
         _ = try await b.synchronize().value
@@ -77,7 +68,7 @@ struct AutomaticBaselineTests {
             attempts.withLock { $0 += 1 }
             throw RemoteError(.noSpace, "The test's storage is full.")
         }
-        _ = try await devices("a", in: fixture)
+        _ = try await fixture.devicesWithNotes("a")
         isFull.withLock { $0 = true }
         /// Publishes an edit when hours have passed, and returns whether a baseline was tried.
         func tries(after hours: Double) async throws -> Bool {
@@ -117,7 +108,7 @@ struct AutomaticBaselineTests {
     @Test("A vacuum whose baseline can't be written removes what is superfluous, and then fails")
     func vacuumOfFullStorage() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b")
         let (a, b) = (all[0], all[1])
         func write(by device: Device) async throws {
             try device.execute("INSERT INTO note (title, bytes) VALUES ('\(device.name)', randomblob(70000))")

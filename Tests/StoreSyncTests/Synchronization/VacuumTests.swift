@@ -11,15 +11,6 @@ import ThreadSupport
 
 @Suite("Shortening the log", .timeLimit(.minutes(60)))
 struct VacuumTests {
-    /// Devices that have synchronized a table of notes.
-    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
-        let devices = try names.map { try fixture.device($0) }
-        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        try devices[0].execute("INSERT INTO note (title) VALUES ('first')")
-        for device in devices { _ = try await device.synchronize().value }
-        return devices
-    }
-
     /// Inserts notes that are too large for a head, each in a synchronization of its own.
     private func write(_ count: Int, by device: Device) async throws {
         for number in 0..<count {
@@ -44,7 +35,7 @@ struct VacuumTests {
     )
     func joining(password: String?) async throws {
         let fixture = try Fixture(password: password)
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try await write(2, by: a)
         try await write(1, by: b)
         try a.execute("DELETE FROM note WHERE title = 'first'; UPDATE note SET title = 'a' WHERE title = 'a 0'")
@@ -68,7 +59,7 @@ struct VacuumTests {
     @Test("H15: The checkpoint of a baseline lists the change sets that its store contains")
     func appliedSets() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try await write(2, by: a)
         try await write(1, by: b)
         _ = try await a.vacuum().value
@@ -84,7 +75,7 @@ struct VacuumTests {
     @Test("A device that began with a baseline writes baselines, too, and further devices begin with them")
     func generations() async throws {
         let fixture = try Fixture()
-        let a = try await devices("a", in: fixture)[0]
+        let a = try await fixture.devicesWithNotes("a")[0]
         var all = [a]
         for name in ["b", "c", "d"] {
             let writer = all[all.count - 1]
@@ -101,7 +92,7 @@ struct VacuumTests {
     @Test("Edits that two baselines contain are removed as soon as every client has seen them, and not before")
     func removing() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try await write(3, by: a)
         _ = try await a.vacuum().value
         try await write(1, by: a)
@@ -127,7 +118,7 @@ struct VacuumTests {
     @Test("A device that lacks edits that were removed begins again with a baseline, and keeps its own edits")
     func gap() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
         try FileManager.default.copyItem(at: folder, to: backup)
         try await write(3, by: a)
@@ -159,7 +150,7 @@ struct VacuumTests {
     @Test("A device that was restored and begins again with a baseline gives no name of a row twice")
     func names() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
         try await write(1, by: b)
         _ = try await a.synchronize().value
@@ -187,7 +178,7 @@ struct VacuumTests {
     @Test("Two devices write a baseline at once, and other devices begin with either")
     func concurrently() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try await write(1, by: a)
         try await write(1, by: b)
         _ = try await a.synchronize().value
@@ -207,7 +198,7 @@ struct VacuumTests {
     @Test("Both sides of an unrelated store are taken into a document that has a later baseline")
     func takingBoth() async throws {
         let fixture = try Fixture()
-        let a = try await devices("a", in: fixture)[0]
+        let a = try await fixture.devicesWithNotes("a")[0]
         try await write(2, by: a)
         try a.execute("DELETE FROM note WHERE title = 'first'")
         _ = try await a.vacuum().value
@@ -227,7 +218,7 @@ struct VacuumTests {
     @Test("A replica is built again from a later baseline, with the device's own numbers and unpublished edits")
     func rebuilding() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try b.execute("INSERT INTO note (title) VALUES ('b')")
         try await write(2, by: a)
         for device in [b, a] { _ = try await device.synchronize().value }
@@ -246,7 +237,7 @@ struct VacuumTests {
     @Test("A baseline has the newest conflicts up to a size; a device that builds its replica again keeps the others")
     func conflicts() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         // Each conflict has two images of 4 MiB.
         for _ in 0..<3 {
             for device in [a, b] { try device.execute("UPDATE note SET bytes = randomblob(\(4 << 20))") }
@@ -275,7 +266,7 @@ struct VacuumTests {
     )
     func removedClients(fromDocument: Bool) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         let (a, b, c) = (all[0], all[1], all[2])
         for device in all { try await write(1, by: device) }
         _ = try await a.synchronize().value
@@ -320,7 +311,7 @@ struct VacuumTests {
     @Test("An edit of a removed client that waits on the device that notes the removal stays on the others")
     func removalWithWaitingEdit() async throws {
         let fixture = try Fixture()
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         let (a, b, c) = (all[0], all[1], all[2])
         for device in all { try await write(1, by: device) }
         for device in [b, c] {
@@ -345,7 +336,7 @@ struct VacuumTests {
     @Test("A document whose first upload was lost gets other baselines, with which devices join")
     func lostUpload() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try await write(1, by: a)
         let client = try #require(try a.synchronizationMemory()?.client)
         for path in try fixture.files().keys where path.contains("WholeStore/\(client)/") {
@@ -403,7 +394,7 @@ struct VacuumTests {
     @Test("A device that has lost its store as well as edits that were removed begins again with what the user takes")
     func gapAndOtherStore() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         let store = try Data(contentsOf: b.store)
         let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
         for device in [a, b] { try await write(1, by: device) }
@@ -436,7 +427,7 @@ struct VacuumTests {
     @Test("A replica that is built again captures no mass deletion unless the user allows it")
     func massDeletion() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try a.execute(
             """
             INSERT INTO note (title)
@@ -458,7 +449,7 @@ struct VacuumTests {
     @Test("A long log is shortened by itself")
     func automatic() async throws {
         let fixture = try Fixture()
-        let a = try await devices("a", in: fixture)[0]
+        let a = try await fixture.devicesWithNotes("a")[0]
         for number in 0..<5 {
             try a.execute("UPDATE note SET bytes = randomblob(600000)")
             #expect(try await a.synchronize().value.warnings.isEmpty, "\(number)")
@@ -484,7 +475,7 @@ struct VacuumTests {
     @Test("A vacuum of a copied device doesn't use the store of the device from which it was copied")
     func copiedDevice() async throws {
         let fixture = try Fixture()
-        let a = try await devices("a", in: fixture)[0]
+        let a = try await fixture.devicesWithNotes("a")[0]
         try FileManager.default.copyItem(
             at: fixture.folder.appending(path: "a"),
             to: fixture.folder.appending(path: "copy")
@@ -514,7 +505,7 @@ struct VacuumTests {
         let fixture = try Fixture()
         let comment = Comment(rawValue: "at step \(step ?? -1)")
         let state = Locked<(steps: Int, last: Int?)>((0, nil))
-        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         let mortal = try fixture.device("a") { _ in
             try state.withLock { state in
                 state.steps += 1
@@ -551,7 +542,7 @@ struct VacuumTests {
     private func dieNotingRemoval(at step: Int?) async throws -> Int {
         let fixture = try Fixture()
         let state = Locked<(steps: Int, last: Int?)>((0, nil))
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         let (a, b, c) = (all[0], all[1], all[2])
         let mortal = try fixture.device("a") { _ in
             try state.withLock { state in
@@ -582,7 +573,7 @@ struct VacuumTests {
     func year() async throws {
         let fixture = try Fixture()
         let days = TestDepth.choose(quick: 10, ci: 20, deep: 365)
-        let devices = try await devices("a", "b", "c", "d", "e", in: fixture)
+        let devices = try await fixture.devicesWithNotes("a", "b", "c", "d", "e")
         var most = (files: 0, bytes: 0)
         for day in 0..<days {
             for device in devices {
