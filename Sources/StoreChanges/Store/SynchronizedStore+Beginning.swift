@@ -90,6 +90,36 @@ extension SynchronizedStore {
         }
     }
 
+    /// Lets a replica know no store if it has no token of its store yet.
+    ///
+    /// Whatever store is there next, it isn't captured before the user has said what counts: ``TakenSide``.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - replicaURL: The replica; nothing happens if there is none.
+    /// - Throws: ``StoreChangesError``.
+    package static func forgetStore(_ store: URL, ofReplicaAt replicaURL: URL) throws {
+        let lock = try lock(replicaURL)
+        defer { lock.unlock() }
+        guard access(replicaURL.path, F_OK) == 0 else { return }
+        do {
+            let database = try DatabaseQueue(path: replicaURL.path, configuration: replicaConfiguration)
+            try database.write { db in
+                let replica = SQLConnection(db)
+                guard try Replica.exists(in: replica) else { throw DatabaseError(resultCode: .SQLITE_CORRUPT) }
+                guard try ReplicaFact.token.read(replica) == nil else { return }
+                try ReplicaFact.token.write(StoreToken.random().bytes, replica)
+            }
+            try database.close()
+        } catch let error as DatabaseError where error.isOfDamage {
+            throw StoreChangesError(error, damagedReplica: replicaURL.path, ofStoreAt: store)
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: store, replicaAt: replicaURL)
+        }
+    }
+
     private static func copy(_ checkpoint: URL, to url: URL) throws {
         do {
             try FileManager.default.copyItem(at: checkpoint, to: url)

@@ -33,6 +33,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var failedBaseline: FailedBaseline?
     /// The store that was synchronized last.
     var lastStore: LastStore?
+    /// The base of the store's record when the replica began, or when the store was last found to be another one.
+    var base: UploadName?
     /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
     var waitingSince: Date?
     /// What the last synchronization missed of other devices, clients and warnings, and since when each has been missing.
@@ -215,7 +217,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// Begins to publish as another client.
     mutating func become(_ other: RemoteIdentifier) {
         var next = SynchronizationMemory(origin: origin, client: other)
-        (next.others, next.baselines, next.removals, next.lastStore) = (others, baselines, removals, lastStore)
+        (next.others, next.baselines, next.removals) = (others, baselines, removals)
+        (next.lastStore, next.base) = (lastStore, base)
         self = next
     }
 }

@@ -69,6 +69,7 @@ extension SynchronizationOperation {
         let upload = WholeStoreUploadOperation(request, document: document, backend: backend, state: state)
         let uploaded = try await context.addChild(upload).value
         guard let name = try await record(context)?.base else { return uploaded }
+        memory.base = name
         memory.note([SyncBaseline(upload: name, vector: vector)])
         // The next head names it.
         memory.acknowledged = nil

@@ -173,7 +173,8 @@ extension SynchronizationOperation {
     func replica(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizedReplica {
         let replica = replica(since: origin)
         guard !FileManager.default.fileExists(atPath: replica.url.path) else {
-            if try await !storeExists(context) { try await createMissingStore(origin, context) }
+            if try await !storeExists(context) { try await createMissingStore(of: replica, context) }
+            try await forgetPulledStore(of: replica, context)
             return replica
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
@@ -186,6 +187,7 @@ extension SynchronizationOperation {
         // If this device had a replica, what that had read must be read again.
         var memory = try await memory(since: origin, context)
         memory.readHeadsAgain()
+        memory.base = try await record(context)?.base
         try await remember(memory, context)
         try await context.blocking { [state] in
             do {
@@ -203,8 +205,8 @@ extension SynchronizationOperation {
     }
 
     /// Creates a store that was synchronized and is gone, if the user wants that.
-    private func createMissingStore(_ origin: SyncOrigin, _ context: OperationContext) async throws {
-        let last = try await memory(since: origin, context).lastStore
+    private func createMissingStore(of replica: SynchronizedReplica, _ context: OperationContext) async throws {
+        let last = try await memory(since: replica.origin, context).lastStore
         if let last, last.path != request.url.path, last.stateDirectory == state.path,
             FileManager.default.fileExists(atPath: last.path)
         {
@@ -226,9 +228,36 @@ extension SynchronizationOperation {
                 """
             )
         }
-        try await download(newest(of: baselines(since: origin)).upload, to: request.url, context)
+        let newest = try await newest(of: baselines(since: replica.origin))
+        // Before the store is there: if this device dies then, the next synchronization finds another store, too.
+        try await forgetStore(of: replica, context)
+        try await download(newest.upload, to: request.url, context)
         transfer = .downloaded
-        hasCreatedStore = true
+    }
+
+    /// Lets a replica without a token know no store, if another store was pulled to the path of its store.
+    ///
+    /// That store has no token either, and what it has beyond the replica isn't an edit of the user.
+    private func forgetPulledStore(of replica: SynchronizedReplica, _ context: OperationContext) async throws {
+        var memory = try await memory(since: replica.origin, context)
+        let base = try await settledRecord(context)?.base
+        guard base != memory.base else { return }
+        try await forgetStore(of: replica, context)
+        memory.base = base
+        try await remember(memory, context)
+    }
+
+    /// Lets a replica without a token know no store: the user has to say what counts.
+    func forgetStore(of replica: SynchronizedReplica, _ context: OperationContext) async throws {
+        try await context.blocking { [request] in
+            do {
+                try SynchronizedStore.forgetStore(replica.store, ofReplicaAt: replica.url)
+            } catch let error as StoreChangesError where error.code == .corrupt && request.rebuildsReplica {
+                // The replica is built again next.
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
     }
 
     /// Returns the store with which this device begins.

@@ -125,11 +125,12 @@ extension SynchronizationOperation {
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy.store)
             _ = try StoreSnapshot.take(of: LocalStore(replica.url), at: copy.url)
         }
+        let memory = try await memory(since: origin, context)
+        if try await record(context)?.base != memory.base { try await forgetStore(of: copy, context) }
         let known = try await copy.using(context) { store in
             try store.adopt()
             return try store.publishedSets()
         }
-        let memory = try await memory(since: origin, context)
         let published = memory.client == client.rawValue ? memory.sequence ?? 0 : 0
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
         if let other = news.rolledBack.first { throw rolledBack(other) }

@@ -19,8 +19,6 @@ public actor SynchronizationOperation: Operation {
     let state: StateDirectory
     /// How the whole store travelled.
     var transfer: Synchronization.Transfer?
-    /// Whether the store was gone and was created again: the replica knows another store.
-    var hasCreatedStore = false
     /// Whether the log is shortened afterwards.
     private let vacuums: Bool
     /// What shortening the log did.
@@ -92,19 +90,16 @@ public actor SynchronizationOperation: Operation {
                 var memory = try await memory(since: origin, context)
                 try await rebuild(replica, from: newest(of: baselines(since: origin)), &memory, context)
             }
-            // The token doesn't tell a created store from the former one, if that had none yet.
-            if !hasCreatedStore {
-                do {
-                    return try await exchange(with: replica, listing: listing, context)
-                } catch let error as StoreSyncError where error.code == .storeReplaced && request.takes != nil {
-                    // The user has said what counts.
-                }
+            do {
+                return try await exchange(with: replica, listing: listing, context)
+            } catch let error as StoreSyncError where error.code == .storeReplaced {
+                guard let side = request.takes else { throw error }
+                // A replica from a backup may lack sets of others that this device remembers.
+                var memory = try await memory(since: origin, context)
+                memory.readHeadsAgain()
+                try await remember(memory, context)
+                return try await exchange(with: replica, taking: side, context)
             }
-            // A replica from a backup may lack sets of others that this device remembers.
-            var memory = try await memory(since: origin, context)
-            memory.readHeadsAgain()
-            try await remember(memory, context)
-            return try await exchange(with: replica, taking: request.takes, context)
         }
     }
 

@@ -18,7 +18,7 @@ struct TakenSideTests {
         """
 
     /// Every row of a device, without the numbers.
-    private func content(_ device: Device) throws -> [String] {
+    func content(_ device: Device) throws -> [String] {
         try device.query(
             """
             SELECT 'note ' || n.title || ' in ' || ifnull(f.name, '-') || ' in ' || ifnull(p.name, '-') FROM note n
@@ -47,7 +47,7 @@ struct TakenSideTests {
         return (a, b)
     }
 
-    private func synchronize(_ devices: Device...) async throws {
+    func synchronize(_ devices: Device...) async throws {
         for device in devices { _ = try await device.synchronize().value }
     }
 

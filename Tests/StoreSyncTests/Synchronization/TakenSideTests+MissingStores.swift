@@ -1,0 +1,86 @@
+import Foundation
+import Operations
+import StoreChanges
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// Stores that are gone before their first synchronization completed, so that neither they nor their replicas have a token.
+extension TakenSideTests {
+    /// Steps at which a device dies.
+    private struct Steps: Hashable, Sendable {
+        var prefix = ""
+        var suffix: String
+
+        static let capture = Steps(suffix: "captured")
+        static let readOfHead = Steps(prefix: "before read of", suffix: ".recentsync")
+
+        func contain(_ step: String) -> Bool { step.hasPrefix(prefix) && step.hasSuffix(suffix) }
+    }
+
+    /// Two devices, and a third one whose store is gone; the newest baseline has a note that its replica lacks.
+    private func missingStore(
+        _ fixture: Fixture,
+        _ deadly: Locked<Steps?>
+    ) async throws -> (a: Device, b: Device, c: Device) {
+        let (a, b) = try await devices(fixture)
+        let c = try fixture.device("c") { step in
+            if deadly.withLock(\.self)?.contain(step) == true { throw CancellationError() }
+        }
+        deadly.withLock { $0 = .capture }
+        await #expect(throws: CancellationError.self) { try await c.synchronize().value }
+        deadly.withLock { $0 = nil }
+        try a.execute("INSERT INTO note VALUES (NULL, 1, 'later')")
+        try await synchronize(a, b)
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        try FileManager.default.removeItem(at: c.store)
+        return (a, b, c)
+    }
+
+    private func expectOneNote(_ a: Device, _ b: Device, _ c: Device) async throws {
+        try await synchronize(a, b, c)
+        for device in [a, b, c] {
+            #expect(try content(device).filter { $0.hasPrefix("note later") }.count == 1)
+            #expect(try content(device) == content(a))
+        }
+    }
+
+    @Test("A store that is created again isn't captured, also after the device died when it had created the store")
+    func createdBeforeDeath() async throws {
+        let fixture = try Fixture()
+        let deadly = Locked<Steps?>(nil)
+        let (a, b, c) = try await missingStore(fixture, deadly)
+        deadly.withLock { $0 = .readOfHead }
+        await #expect(throws: CancellationError.self) { try await take(.remote, c) }
+        deadly.withLock { $0 = nil }
+        #expect(try content(c).contains { $0.hasPrefix("note later") }, "the store was created")
+        #expect(await code { try await c.synchronize().value } == .storeReplaced)
+        _ = try await take(.remote, c)
+        try await expectOneNote(a, b, c)
+    }
+
+    @Test("A store that is pulled in place of a missing one isn't captured before the user says what counts")
+    func pulled() async throws {
+        let fixture = try Fixture()
+        let (a, b, c) = try await missingStore(fixture, Locked(nil))
+        _ = try await c.pull().value
+        #expect(try content(c).contains { $0.hasPrefix("note later") }, "the newest store was pulled")
+        var preview = SynchronizationRequest(url: c.store)
+        preview.isPreview = true
+        #expect(await code { try await c.synchronize(preview).value } == .storeReplaced)
+        for _ in 0..<2 { #expect(await code { try await c.synchronize().value } == .storeReplaced) }
+        _ = try await take(.remote, c)
+        try await expectOneNote(a, b, c)
+    }
+
+    @Test("A store that is created again isn't captured if the replica is built again at the same time")
+    func createdAndRebuilt() async throws {
+        let fixture = try Fixture()
+        let (a, b, c) = try await missingStore(fixture, Locked(nil))
+        var request = SynchronizationRequest(url: c.store, takes: .remote)
+        request.rebuildsReplica = true
+        #expect(try await c.synchronize(request).value.publishedChanges == 0)
+        try await expectOneNote(a, b, c)
+    }
+}
