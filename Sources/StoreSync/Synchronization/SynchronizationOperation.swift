@@ -70,7 +70,7 @@ public actor SynchronizationOperation: Operation {
 
     /// Synchronizes the store.
     ///
-    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `noUploadedStore`,
+    /// - Throws: ``StoreSyncError``, among others `storeReplaced`, `unrelatedStore`, `diverged`, `noUploadedStore`,
     ///   `documentSynchronizes`, `rolledBack`, `identityTwice`, `unsupportedStorage`, `remoteUnavailable` and `busy`;
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Synchronization {

@@ -20,7 +20,7 @@ struct FirstSynchronizationTests {
     }
 
     @Test(
-        "While another device has published its store and not yet the origin, a watch tries again, and nothing is advised"
+        "While another device has published its store and not yet the origin, only a watch that knows what counts tries again"
     )
     func beforeTheOrigin() async throws {
         let fixture = try Fixture(password: "correct horse")
@@ -32,13 +32,14 @@ struct FirstSynchronizationTests {
         await #expect(throws: CancellationError.self) { try await dying.synchronize().value }
         let files = try fixture.files().keys
         #expect(files.contains { $0.contains("/manifest-") } && !files.contains { $0.hasSuffix("origin.plist") })
-        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
-        #expect(error?.code == .busy && error?.code.isRetriedByWatch == true, "\(error as Any)")
-        #expect(error?.description.contains("for the first time") == true)
-        #expect(error?.description.contains("this store is to replace") == false)
-        _ = try await a.synchronize().value
-        #expect(await code { try await b.synchronize().value } == .unrelatedStore, "now the user says what counts")
         let request = SynchronizationRequest(url: b.store, takes: .both)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
+        #expect(error?.code == .remoteUnavailable && error?.code.isRetriedByWatch == true, "\(error as Any)")
+        #expect(error?.description.contains("for the first time") == true)
+        #expect(error?.description.contains("--resolves") == false)
+        #expect(await code { try await b.synchronize().value } == .unrelatedStore, "the user says what counts")
+        _ = try await a.synchronize().value
+        #expect(await code { try await b.synchronize().value } == .unrelatedStore, "waiting hasn't changed that")
         _ = try await b.synchronize(request).value
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
@@ -70,5 +71,39 @@ struct FirstSynchronizationTests {
         _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
+    }
+
+    @Test("A store that doesn't come from the pushed one is refused for good, and the device is named that begins")
+    func onlyPushed() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try fill(a, b)
+        let client = try await a.push().value.client
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(error?.code == .unrelatedStore && error?.code.isRetriedByWatch == false, "\(error as Any)")
+        let text = try #require(error?.description)
+        #expect(text.contains("client \(client)") && text.contains("--take both") && !text.contains("--resolves"))
+        // As the error says.
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
+    }
+
+    @Test("A store that lacks edits of a pushed one begins no document, and the other client is named")
+    func diverged() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try fill(a)
+        let client = try await a.push().value.client
+        _ = try await b.pull().value
+        for device in [a, b] { try device.execute("INSERT INTO note (title) VALUES ('new of \(device.name)')") }
+        _ = try await a.push().value
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(
+            error?.code == .diverged && error?.description.contains("of client \(client)") == true,
+            "\(error as Any)"
+        )
+        #expect(try !fixture.files().keys.contains { $0.hasSuffix("origin.plist") })
     }
 }

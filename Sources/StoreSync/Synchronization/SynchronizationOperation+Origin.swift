@@ -1,0 +1,159 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+
+/// Where a document's change sets begin: the first device decides it with its own store.
+extension SynchronizationOperation {
+    /// Returns where the document's change sets begin; the first device decides it with its own store.
+    func origin(_ context: OperationContext) async throws -> SyncOrigin {
+        let origin = try await decidedOrigin(context)
+        try refuseOtherRules(than: origin)
+        return origin
+    }
+
+    func refuseOtherRules(than origin: SyncOrigin) throws {
+        guard let rules = request.rules, rules != origin.rules else { return }
+        throw StoreSyncError(
+            .documentSynchronizes,
+            """
+            \(document.document) synchronizes by other rules, which its first synchronization has fixed. Synchronize \
+            without --rules, or under another document.
+            """
+        )
+    }
+
+    private func decidedOrigin(_ context: OperationContext) async throws -> SyncOrigin {
+        if let origin = try await fetchOrigin() { return origin }
+        let known = try await context.blocking { [state, key, document] in
+            try state.synchronization(of: key, document.integrityKey)
+        }
+        guard known == nil else {
+            throw StoreSyncError(
+                .rolledBack,
+                """
+                \(hierarchy.syncOrigin) on the remote is missing, and this device has seen it. It is still arriving, or \
+                was lost or hidden. If it stays missing, restore it from a backup.
+                """
+            )
+        }
+        guard try await hooks.listSyncHeads(hierarchy).allSatisfy({ SyncHeadName($0) == nil }) else {
+            // Another device was faster, and this one joins it.
+            if let origin = try await fetchOrigin() { return origin }
+            throw StoreSyncError(
+                .remoteUnavailable,
+                """
+                \(hierarchy.syncOrigin) on the remote is missing, although devices have published edits. It is still \
+                arriving, or was lost or hidden: synchronize again later. If it stays missing, restore it from a backup.
+                """
+            )
+        }
+        let baseline: UploadName
+        do {
+            baseline = try await uploadBaseline(context)
+        } catch let error as StoreSyncError
+            where [.documentSynchronizes, .unrelatedStore, .diverged].contains(error.code)
+        {
+            // Another device was faster, and this one joins it.
+            if let origin = try await fetchOrigin() { return origin }
+            throw error.code == .unrelatedStore ? try await unrelatedToPushedStores() : error
+        }
+        let origin = SyncOrigin(baseline: baseline, rules: request.rules ?? .none)
+        let sealed = seal.seal(origin.xml, as: .syncOrigin(document.identity))
+        if try await hooks.createSyncOrigin(sealed, hierarchy) {
+            transfer = .uploaded
+            return origin
+        }
+        // Another device was faster, and this one joins it.
+        guard let origin = try await fetchOrigin() else {
+            throw StoreSyncError(
+                .remoteUnavailable,
+                "\(hierarchy.syncOrigin) on the remote was just created, but can't be read. Try again."
+            )
+        }
+        return origin
+    }
+
+    /// The error of a document that has only stores from which this one doesn't come, and no origin.
+    private func unrelatedToPushedStores() async throws -> StoreSyncError {
+        let hooks = backend.wholeStoreDownloadHooks
+        let stores = try await PublishedStores.list(hooks, hierarchy)
+        let manifests = try await UploadCatalog(hooks, document).manifests(of: stores.considered).manifests
+        return StoreSyncError(
+            undecided(.unrelatedStore),
+            """
+            \(request.url.path) doesn't come from a store of \(document.document) on the remote, which was pushed by \
+            \(clients(Lineage.heads(of: manifests).map(\.name.client))). If another device is synchronizing the document for \
+            the first time, wait until it has ended. Otherwise synchronize first on the device that has pushed. Then \
+            synchronize here with --take both, which keeps the rows of both stores.
+            """
+        )
+    }
+
+    /// The error of a store that was pushed just now, although other stores on the remote have edits that it lacks.
+    private func diverged(from others: [RemoteIdentifier]) -> StoreSyncError {
+        StoreSyncError(
+            undecided(.diverged),
+            """
+            \(document.document) has stores on the remote with edits that this store lacks, of \(clients(others)). If another \
+            device is synchronizing the document for the first time, wait until it has ended, and synchronize again. Only if \
+            none is and the error stays, settle the stores before the first synchronization: pull with --from CLIENT, then \
+            push with --resolves.
+            """
+        )
+    }
+
+    /// The code of a store that can't decide where the document begins.
+    ///
+    /// A device that synchronizes for the first time publishes its store before the origin, which this device may join
+    /// without a question if the user has said what counts. Otherwise waiting doesn't help.
+    private func undecided(_ code: StoreSyncError.Code) -> StoreSyncError.Code {
+        request.takes == nil ? code : .remoteUnavailable
+    }
+
+    private func clients(_ clients: [RemoteIdentifier]) -> String {
+        "client " + Set(clients.map(\.rawValue)).sorted().joined(separator: " and ")
+    }
+
+    func fetchOrigin() async throws -> SyncOrigin? {
+        guard let bytes = try await hooks.fetchSyncOrigin(hierarchy) else { return nil }
+        let opened = try seal.open(bytes, as: .syncOrigin(document.identity), at: hierarchy.syncOrigin)
+        return try SyncOrigin(opened, at: hierarchy.syncOrigin)
+    }
+
+    /// Uploads the store with which all devices will begin.
+    private func uploadBaseline(_ context: OperationContext) async throws -> UploadName {
+        try await context.blocking { [request, document] in
+            let store = try LocalStore(request.url)
+            guard try store.exists else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    """
+                    There is no store at \(store.path) on this device, and no device has synchronized \(document.document) \
+                    yet. Check the path, or synchronize first on a device that has the store.
+                    """
+                )
+            }
+            // Every device begins with it: what isn't a database would leave a document that no device can synchronize.
+            try StoreSnapshot.checkDatabase(store)
+            do {
+                try request.rules?.validate(forStoreAt: request.url)
+                try SynchronizedStore.requireWritable(storeAt: request.url, through: request.app)
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
+        let upload = WholeStoreUploadOperation(
+            WholeStoreUploadRequest(url: request.url),
+            document: document,
+            backend: backend,
+            state: state
+        )
+        let uploaded = try await context.addChild(upload).value
+        let record = try await record(context)
+        guard uploaded.divergedFrom.isEmpty, let baseline = record?.base else {
+            throw diverged(from: uploaded.divergedFrom)
+        }
+        return baseline
+    }
+}
