@@ -152,13 +152,14 @@ extension Replica {
 }
 
 extension StoreChangesError {
-    fileprivate init(_ code: Code, _ number: Int64, _ reason: String) {
+    init(_ code: Code, _ number: Int64, _ reason: String, cause: (any Error)? = nil) {
         self.init(
             code,
             """
             Conflict \(number) can't be restored: \(reason). storesync conflicts STORE shows what it lost: enter that in the \
             app instead.
-            """
+            """,
+            cause: cause
         )
     }
 }

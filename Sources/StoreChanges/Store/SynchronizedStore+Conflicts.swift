@@ -35,6 +35,11 @@ extension SynchronizedStore {
                         try replica.restore(number, in: db, at: now().millisecondsSince1970)
                         return .commit
                     }
+                } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_NOTNULL {
+                    // SQLite's message ends with the column.
+                    let column = error.message?.split(separator: " ").last ?? "a column"
+                    let reason = "\(column) may not be empty, and the entry has no value for it"
+                    throw StoreChangesError(.cannotRestore, number, reason, cause: error)
                 } catch let error as DatabaseError where error.isOfRow && !isMigrated(error) {
                     throw StoreChangesError(
                         .cannotRestore,

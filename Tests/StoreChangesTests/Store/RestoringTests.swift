@@ -87,4 +87,21 @@ struct RestoringTests {
         try expectRefusal(of: entry, because: "item.list")
         #expect(try phone.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM item") } == 0)
     }
+
+    @Test("An edit of a deleted row isn't restored without a value that the table requires, and nothing is in its way")
+    func requiredColumn() throws {
+        for app in [laptop, phone] {
+            try app.write {
+                try $0.execute(sql: "CREATE TABLE page (id INTEGER PRIMARY KEY, title TEXT, body TEXT NOT NULL)")
+            }
+        }
+        try laptop.write { try $0.execute(sql: "INSERT INTO page VALUES (1, 'x', 'text')") }
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        _ = try fixture.open("phone").synchronized(with: sets)
+        let entry = try conflict("DELETE FROM page", "UPDATE page SET title = 'y'")
+        #expect(entry.conflict.rule == .editOfDeleted && entry.conflict.lost.keys.sorted() == ["title"])
+        try expectRefusal(of: entry, because: "page.body may not be empty")
+        let error = #expect(throws: StoreChangesError.self) { try fixture.open("phone").restore(entry.number) }
+        #expect(error?.message.contains("in its way") == false)
+    }
 }
