@@ -134,7 +134,9 @@ extension SynchronizationOperation {
         let published = memory.client == client.rawValue ? memory.sequence ?? 0 : 0
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
         if let other = news.rolledBack.first { throw rolledBack(other) }
-        let merged = try await merge(news, into: copy, taking: request.takes, context)
+        // What the heads say without their sets would make edits wait that the synchronization finds in a baseline.
+        let integrated = news.gaps.isEmpty ? news : SyncCatalog.News()
+        let merged = try await merge(integrated, into: copy, taking: request.takes, context)
         let unpublished = try await copy.using(context) { try $0.publication(after: published, head: 0) }
         return synchronization(
             merged,

@@ -185,4 +185,40 @@ struct RebuildingTests {
         request.url = c.store
         #expect(await code { try await c.synchronize(request).value } == .noUploadedStore)
     }
+
+    @Test("If edits were removed from the log, a preview says only that, and counts the edits of this device")
+    func previewWithGaps() async throws {
+        let fixture = try Fixture()
+        let a = try #require(try await fixture.devicesWithNotes("a").first)
+        let dies = Locked(true)
+        let c = try fixture.device("c") { step in
+            guard dies.withLock(\.self), step.hasPrefix("before write of"), step.hasSuffix(".recentsync") else {
+                return
+            }
+            throw CancellationError()
+        }
+        // It has a replica then, and no device knows of it.
+        await #expect(throws: CancellationError.self) { try await c.synchronize().value }
+        dies.withLock { $0 = false }
+        for _ in 0..<3 {
+            try a.execute("INSERT INTO note (title, bytes) VALUES ('of a', randomblob(70000))")
+            _ = try await a.vacuum().value
+        }
+        try c.execute("INSERT INTO note (title) VALUES ('of c'), ('of c'), ('of c')")
+        var request = SynchronizationRequest(url: c.store)
+        request.isPreview = true
+        let preview = try await c.synchronize(request).value
+        let warning = try #require(preview.warnings.first)
+        #expect(preview.warnings.count == 1 && warning.contains("will begin again"), "\(preview.warnings)")
+        #expect(preview.waitingFor.isEmpty && preview.publishedChanges == 3)
+        for device in [c, c, a] {
+            do {
+                _ = try await device.synchronize().value
+            } catch let error as StoreSyncError {
+                #expect(error.code == .identityTwice && error.message.contains("have settled"), "\(error)")
+            }
+        }
+        let titles = ["first", "of a", "of a", "of a", "of c", "of c", "of c"]
+        for device in [a, c] { #expect(try device.query("SELECT title FROM note ORDER BY 1") == titles) }
+    }
 }
