@@ -169,14 +169,15 @@ extension SynchronizationOperation {
         }
         guard isDue(memory) else { return [] }
         let failure = "The document's log of edits couldn't be shortened; the next try is in an hour or later."
-        return try await warning(failure) {
+        var isWritten = false
+        let warnings = try await warning(failure) {
             do {
                 memory.note(try await baselines(since: replica.origin).newest)
                 try await remember(memory, context)
                 guard isDue(memory) else { return [] }
                 let warnings = try await noteRemovedClients(in: replica, &memory, context)
                 let written = try await writeBaseline(of: replica, &memory, context)
-                memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+                isWritten = true
                 return warnings + written.warnings
             } catch {
                 // A head may be on the remote although its publication failed.
@@ -185,6 +186,28 @@ extension SynchronizationOperation {
                     memory.noteFailedBaseline(at: state.now())
                     try await remember(memory, context)
                 }
+                throw error
+            }
+        }
+        return isWritten ? try await warnings + announceBaseline(of: replica, &memory, context) : warnings
+    }
+
+    /// Publishes a head that names the baseline that was just written, so that other devices write none.
+    ///
+    /// - Returns: A warning if that failed: the next synchronization publishes the head.
+    private func announceBaseline(
+        of replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        let failure = "A store with all edits was uploaded, and the next synchronization tells other devices of it."
+        return try await warning(failure) {
+            do {
+                memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+                return []
+            } catch {
+                // A head may be on the remote although its publication failed.
+                memory = try await self.memory(since: replica.origin, context)
                 throw error
             }
         }

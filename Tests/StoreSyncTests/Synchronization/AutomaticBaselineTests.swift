@@ -92,6 +92,34 @@ struct AutomaticBaselineTests {
         #expect(try a.synchronizationMemory()?.failedBaseline == nil)
     }
 
+    @Test("A baseline that was written isn't taken for a failure if it can't be announced at once")
+    func lateAnnouncement() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await fixture.devicesWithNotes("a", "b")
+        let (a, b) = (all[0], all[1])
+        _ = try await edit(a)
+        let heads = Locked(0)
+        let failing = try fixture.device("a") { step in
+            guard step.hasPrefix("before write of "), let name = step.split(separator: "/").last,
+                SyncHeadName(String(name)) != nil
+            else { return }
+            let count = heads.withLock { count in
+                count += 1
+                return count
+            }
+            // The first one has the edit.
+            if count == 2 { throw RemoteError(.noSpace, "The test's storage is full.") }
+        }
+        let warnings = try await edit(failing).warnings
+        #expect(warnings.count == 1 && warnings[0].contains("tells other devices"), "\(warnings)")
+        let memory = try #require(try a.synchronizationMemory())
+        #expect(memory.failedBaseline == nil && memory.baselines.count == 1)
+        #expect(try await a.synchronize().value.warnings.isEmpty)
+        _ = try await b.synchronize().value
+        #expect(try b.synchronizationMemory()?.baselines == memory.baselines)
+        #expect(try uploads(b, fixture).isEmpty)
+    }
+
     @Test("The wait after failures of baselines doubles up to a day")
     func waits() throws {
         var memory = SynchronizationMemory(origin: UUID(), client: try RemoteIdentifier("client"))
