@@ -34,8 +34,9 @@ package struct PlainEvaluator: ExpressionEvaluator {
 /// Evaluates expressions in an empty database with the same tables, one row at a time.
 ///
 /// Rows have names in place of the numbers that differ between devices; so every device gives a name the same number here.
-/// It's as good as a real one where it's compared for equality. No table synchronizes whose unique values are calculated
-/// from such numbers: a sum or a product of these overflows, and different values become equal.
+/// It's as good as a real one where it's compared for equality. In an index it's the same in all rows; a `CHECK` constraint
+/// concerns one row, and gets numbers within its limits. No table synchronizes whose unique values are calculated from such
+/// numbers: a sum or a product of these overflows, and different values become equal.
 package final class ScratchEvaluator: ExpressionEvaluator {
     private let schema: StoreSchema
     /// The database, which is opened once something is evaluated.
@@ -90,15 +91,30 @@ package final class ScratchEvaluator: ExpressionEvaluator {
 
     package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
         guard !table.checks.isEmpty else { return false }
+        // A constraint may limit the numbers that devices assign. So the row violates it only if it does with small numbers,
+        // with great ones, and with those at each number in the constraints.
+        let limits = table.checks.flatMap(\.expression).compactMap(Int64.init)
+        let starts = Set([1, 1 << 60] + limits.flatMap { [$0, $0 &+ 1] })
         return try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = OFF")
-            try db.execute("DELETE FROM \(table.name.quotedName)")
-            do {
-                try insert(cells, of: table, into: db)
-                return false
-            } catch let error as DatabaseError where error.isOfRow {
-                return true
+            return try starts.allSatisfy { start in
+                try db.execute("DELETE FROM \(table.name.quotedName)")
+                do {
+                    try insert(Self.numbered(cells, from: start), of: table, into: db)
+                    return false
+                } catch let error as DatabaseError where error.isOfRow {
+                    return true
+                }
             }
+        }
+    }
+
+    /// The cells of a row with consecutive numbers in place of names.
+    private static func numbered(_ cells: [String: Cell], from start: Int64) -> [String: Cell] {
+        func name(_ cell: Cell) -> RowName? { if case .row(let name) = cell { name } else { nil } }
+        let names = Set(cells.values.compactMap(name)).sorted()
+        return cells.mapValues { cell in
+            name(cell).flatMap(names.firstIndex).map { .value(.integer(start &+ Int64($0))) } ?? cell
         }
     }
 

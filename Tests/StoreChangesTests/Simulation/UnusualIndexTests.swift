@@ -1,3 +1,4 @@
+import GRDB
 import StoreChanges
 import Testing
 
@@ -130,5 +131,50 @@ struct UnusualIndexTests {
             #expect(try Self.rows(device, "SELECT count(*), count(DISTINCT name) FROM tag") == ["16|16"])
             #expect(try device.refusals().isEmpty)
         }
+    }
+
+    @Test(
+        "A CHECK that limits numbers of rows leaves out no row whose reference moves",
+        arguments: [
+            "id BETWEEN 1 AND 2147483647", "tag < 1000000", "id BETWEEN 1000 AND 9999", "id >= 1000", "tag IN (1, 2)",
+            "id <> code",
+        ]
+    )
+    func limitedNumbers(check: String) throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+            CREATE TABLE note (
+                id INTEGER PRIMARY KEY, tag INT REFERENCES tag, title TEXT, code INT, CHECK (\(check)), CHECK (title <> '')
+            );
+            """
+        )
+        for device in [devices.laptop, devices.phone] { try device.edit("INSERT INTO tag VALUES (1, 'home')") }
+        #expect(try devices.phone.edit("INSERT INTO note VALUES (1000, 1, 'milk', 1), (1001, 1, 'bread', 2)"))
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            let rows = try Self.rows(device, "SELECT name, title FROM note JOIN tag ON tag.id = tag ORDER BY title")
+            #expect(rows == ["home|bread", "home|milk"])
+            #expect(try device.conflicts().map(\.rule) == [.merged])
+            #expect(try device.refusals().isEmpty && device.violations().isEmpty)
+        }
+    }
+
+    @Test("A CHECK that numbers of rows don't satisfy with any number is violated")
+    func violatedNumbers() throws {
+        let schema = try DatabaseQueue().write { db in
+            try db.execute(
+                sql:
+                    "CREATE TABLE note (id INTEGER PRIMARY KEY, up INT REFERENCES note, CHECK (up <> id AND up < 1000))"
+            )
+            return try StoreSchema(db)
+        }
+        let table = try #require(schema.table("note"))
+        func isViolated(_ id: Int64, _ up: Int64) throws -> Bool {
+            func cell(_ number: Int64) -> Cell { .row(.numbered(client: .origin, number: number)) }
+            return try ScratchEvaluator(schema).violatesCheck(table, ["id": cell(id), "up": cell(up)])
+        }
+        #expect(try isViolated(5000, 5000))
+        #expect(try !isViolated(5000, 5001) && !isViolated(5001, 5000))
     }
 }
