@@ -23,9 +23,10 @@ extension SetFold {
         }
         var change = change
         var lost: [String: Cell] = [:]
-        let names = author.tables[change.table]?.columns.keys.sorted { $0.precedes($1) } ?? []
+        let authors = author.tables[change.table]
+        let names = authors?.columns.keys.sorted { $0.precedes($1) } ?? []
         if case .key(let cells) = change.row, cells.count == names.count,
-            cells.count != table.keyColumns.count || table.keyColumns.isEmpty
+            authors?.isCounted(cells) == true || table.keyColumns.isEmpty
         {
             // A row without a key is named by all of its cells.
             change.row = schema.nameOfCounted(cells, of: names, in: table, since: rowColumns)

@@ -169,7 +169,7 @@ struct ReplicaMigration {
     ) throws -> [UInt8] {
         var parser = ByteParser(image)
         var cells: [String: Cell] = [:]
-        for column in former.columns where !former.keyColumns.contains(column) {
+        for column in former.columns where !former.table.keyColumns.contains(column) {
             let cell = try parser.cell("a stored cell")
             // What the store has in place of a cell that means nothing any more is captured afterwards.
             guard state.schema.hasSameMeaning(cell, in: column, of: table.schema.name, since: former.rowColumns) else {
@@ -183,8 +183,7 @@ struct ReplicaMigration {
     /// The new name of a row without a key, which is named by all of its cells; `nil` for other rows.
     private func renamed(_ row: RowReference, _ former: FormerTable) -> RowReference? {
         guard let table = state.schema.tables[row.table], case .key(let cells) = row.row,
-            cells.count == former.columns.count,
-            former.keyColumns.isEmpty || cells.count != former.keyColumns.count
+            cells.count == former.columns.count, former.table.isCounted(cells)
         else { return nil }
         let name = state.schema.nameOfCounted(cells, of: former.columns, in: table, since: former.rowColumns)
         return RowReference(row.table, name)
@@ -211,13 +210,13 @@ struct ReplicaMigration {
 private struct FormerTable {
     /// All columns, in ascending order of their names.
     let columns: [String]
-    let keyColumns: [String]
+    let table: SchemaDescription.Table
     /// What the columns of all tables referred to.
     let rowColumns: RowColumns
 
     init(_ table: SchemaDescription.Table, _ rowColumns: RowColumns) {
         columns = table.columns.keys.sorted { $0.precedes($1) }
-        keyColumns = table.keyColumns
+        self.table = table
         self.rowColumns = rowColumns
     }
 }

@@ -12,6 +12,11 @@ public struct SchemaDescription: Hashable, Sendable {
         var references: Set<Reference> = []
         /// The tokens of each `CHECK` constraint.
         var checks: Set<[String]> = []
+
+        /// Whether these cells name a row without a key, or with `NULL` in it: then they are those of all columns.
+        func isCounted(_ cells: [Cell]) -> Bool {
+            keyColumns.isEmpty || cells.count != keyColumns.count || cells.contains(.null)
+        }
     }
 
     /// A column.
@@ -63,8 +68,7 @@ public struct SchemaDescription: Hashable, Sendable {
     /// Whether the schema has the table and all columns that a change of another schema names.
     func has(_ change: Change, of author: SchemaDescription) -> Bool {
         guard let table = tables[change.table], let authors = author.tables[change.table] else { return false }
-        // A row without a key is named by all of its cells.
-        if case .key(let cells) = change.row, cells.count != authors.keyColumns.count || authors.keyColumns.isEmpty,
+        if case .key(let cells) = change.row, authors.isCounted(cells),
             !authors.columns.keys.allSatisfy({ table.columns[$0] != nil })
         {
             return false

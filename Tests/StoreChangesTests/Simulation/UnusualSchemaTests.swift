@@ -207,6 +207,27 @@ struct UnusualSchemaTests {
         #expect(try Self.rows(devices.laptop, "SELECT title FROM note") == ["late"])
     }
 
+    @Test("A row with NULL in a key of all columns is the same row after an update of the app adds a column")
+    func nullInKeyOfAllColumns() throws {
+        let devices = try DevicePair("CREATE TABLE link (a TEXT, b TEXT, PRIMARY KEY (a, b))")
+        try devices.laptop.edit("INSERT INTO link VALUES ('x', 'y'), ('x', NULL), ('z', NULL)")
+        try devices.exchange()
+        let addition = "ALTER TABLE link ADD COLUMN c TEXT DEFAULT 'new'"
+        try devices.laptop.migrate(addition)
+        #expect(try devices.laptop.capture() == nil)
+        try devices.phone.edit("INSERT INTO link VALUES ('v', NULL); DELETE FROM link WHERE a = 'z'")
+        let set = try #require(try devices.phone.capture())
+        try devices.laptop.integrate([set])
+        for device in [devices.laptop, devices.phone] { try device.write() }
+        try devices.phone.migrate(addition)
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            let rows = try Self.rows(device, "SELECT * FROM link ORDER BY a, b")
+            #expect(rows == ["v|NULL|new", "x|NULL|new", "x|y|new"])
+            #expect(try device.conflicts().isEmpty)
+        }
+    }
+
     @Test("A natural key of other columns is another key, and what older apps write under the former one is logged")
     func otherNaturalKey() throws {
         let devices = try DevicePair("CREATE TABLE tag (name TEXT PRIMARY KEY, color TEXT)")
