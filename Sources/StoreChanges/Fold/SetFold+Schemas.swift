@@ -37,7 +37,17 @@ extension SetFold {
         guard schema.has(row) else { return leaveOut(change) }
         let isCounted = schema.isCounted(row)
         switch change.edit {
-        case .delete: return change
+        case .delete:
+            // Once an earlier set has given the row a new value, a name with the column's default is another row's.
+            let kept = lost.filter { column, _ in
+                table.columns.contains(column)
+                    && unseen.contains { $0.table(of: column, in: name) != rowColumns.table(of: column, in: name) }
+            }
+            guard kept.isEmpty else {
+                log(.schemaChanged, row, kept: kept)
+                return nil
+            }
+            return change
         case .insert(var inserted):
             lost.merge(inserted.cells.filter(isLost)) { $1 }
             if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }

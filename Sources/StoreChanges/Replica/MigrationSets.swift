@@ -36,4 +36,10 @@ struct MigrationSets {
             return read[entry.reference]
         }
     }
+
+    /// The schemas of all sets that the author of a set hadn't seen.
+    func schemas(unseenBy header: SyncChangeSet.Header, _ versions: ReplicaVersions) throws -> [SchemaDescription] {
+        let digests = Set(entries.filter { !header.hasSeen($0.header.id) }.map(\.header.schema.digest))
+        return try digests.compactMap { try versions.schema($0) }
+    }
 }

@@ -82,8 +82,13 @@ struct ReplicaVersions {
 
     /// The schema of a set, if it's another one than the store's and known.
     func author(of header: SyncChangeSet.Header) throws -> SchemaDescription? {
-        guard header.schema.digest != ownDigest else { return nil }
-        return try db.first("SELECT bytes FROM schemas WHERE digest = ?", [.blob(header.schema.digest.rawValue)])?
+        header.schema.digest == ownDigest ? nil : try schema(header.schema.digest)
+    }
+
+    /// The schema of a digest, if it's known.
+    func schema(_ digest: SetDigest) throws -> SchemaDescription? {
+        guard digest != ownDigest else { return own }
+        return try db.first("SELECT bytes FROM schemas WHERE digest = ?", [.blob(digest.rawValue)])?
             .bytes(0).map { try SchemaDescription(decoding: $0) }
     }
 

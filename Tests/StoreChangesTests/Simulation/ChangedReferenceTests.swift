@@ -123,4 +123,69 @@ struct ChangedReferenceTests {
             #expect(try device.rows("SELECT * FROM visit ORDER BY place") == ["\"lake\"|1", "\"market\"|2"])
         }
     }
+
+    @Test(
+        "An older app's delete of a row without a key, whose reference has become another value, deletes no other row",
+        arguments: [true, false]
+    )
+    func deletedWithoutKey(isDropped: Bool) throws {
+        func columns(_ hasReference: Bool) -> String {
+            "place TEXT, folder INT\(hasReference ? " REFERENCES folder" : "")"
+        }
+        let update = Self.rebuild("visit", columns(!isDropped))
+        let (laptop, phone) = try Self.devices(
+            "CREATE TABLE visit (\(columns(isDropped)))",
+            "INSERT INTO visit VALUES ('lake', 1), ('lake', NULL)",
+            update: update
+        )
+        try laptop.edit("DELETE FROM visit WHERE folder = 1")
+        try laptop.capture(at: 30)
+        try phone.capture(at: 20)
+        try phone.integrate(laptop.sets)
+        try phone.write()
+        let query = "SELECT * FROM visit ORDER BY folder"
+        #expect(try phone.rows(query) == ["\"lake\"|NULL", "\"lake\"|1"])
+        let entries = try phone.conflicts()
+        #expect(entries.map(\.rule) == [.schemaChanged])
+        #expect(
+            entries.allSatisfy { $0.lost.isEmpty && $0.kept["folder"] != nil },
+            "no row is lost that can be restored"
+        )
+
+        try Self.finish(laptop, phone, update: update)
+        for device in [laptop, phone] {
+            #expect(try device.rows(query) == ["\"lake\"|NULL", "\"lake\"|1"])
+            #expect(try device.conflicts().map(\.rule) == [.schemaChanged])
+        }
+    }
+
+    @Test("An older app's delete of a row without a key that the updated store had got counts when it's folded again")
+    func deletedWithoutKeyBefore() throws {
+        let schema = Self.folders + "CREATE TABLE visit (place TEXT, folder INT REFERENCES folder)"
+        let pair = try DevicePair(schema)
+        let (laptop, phone) = (pair.laptop, pair.phone)
+        try laptop.edit("INSERT INTO folder VALUES (1, 'home'), (2, 'work')")
+        try laptop.edit("INSERT INTO visit VALUES ('lake', 1), ('market', 2)")
+        try pair.exchange()
+        let tablet = try SimulatedDevice("tablet", schemaSQL: schema)
+        try tablet.edit("INSERT INTO folder VALUES (3, 'late')")
+        let late = try #require(try tablet.capture(at: 5))
+        try laptop.edit("DELETE FROM visit WHERE folder = 1")
+        try laptop.capture(at: 10)
+        try phone.integrate(laptop.sets)
+        for device in [laptop, phone] { try device.write() }
+
+        let update = Self.rebuild("visit", "place TEXT, folder INT")
+        try phone.migrate(update)
+        try phone.capture(at: 20)
+        for device in [laptop, phone] {
+            try device.integrate([late])
+            try device.write()
+        }
+        try Self.finish(laptop, phone, update: update)
+        for device in [laptop, phone] {
+            #expect(try device.rows("SELECT * FROM visit") == ["\"market\"|2"])
+            #expect(try device.conflicts().isEmpty)
+        }
+    }
 }
