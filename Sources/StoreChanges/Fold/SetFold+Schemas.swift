@@ -139,6 +139,7 @@ extension SetFold {
             .map { RowReference($0.table, $0.row) }.filter(schema.has)
         var known = Set(inserted)
         var others = try earlier.map { try lead($0).0 }.filter { known.insert($0).inserted }
+        let count = others.count
         // Rows that refer to each other become equal one after the other.
         var merged: Set<RowReference>
         repeat {
@@ -158,6 +159,26 @@ extension SetFold {
             inserted.removeAll(where: merged.contains)
             others.removeAll(where: merged.contains)
         } while !merged.isEmpty
+        if others.count < count { try forgetEqualLosses() }
+    }
+
+    /// Removes the entries that lost only references to merged rows, or rows that differed only by such references.
+    ///
+    /// Example: An update renames a table on two devices, and each row that refers to one of its rows gets another value on
+    /// each device, until the rows are merged.
+    private mutating func forgetEqualLosses() throws {
+        // References to this set's rows are led, too.
+        ownKeys = []
+        let entries = conflicts
+        conflicts = []
+        for entry in entries {
+            if entry.rule == .migratedValue || entry.rule == .merged {
+                var lost = entry.lost
+                try lead(&lost, in: entry.row.table, except: traces[entry.row]?.dangling ?? [])
+                if lost == entry.kept { continue }
+            }
+            conflicts.append(entry)
+        }
     }
 
     /// Rows by table and image, the first of several equal ones last.

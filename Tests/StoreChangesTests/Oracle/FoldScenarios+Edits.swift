@@ -75,42 +75,6 @@ extension FoldScenarios {
             lost: [.overwritten: "meaning='n' / meaning='m'"]
         ),
         FoldScenario(
-            title: "A change together with a change of the schema is written only where the old value is still there",
-            schema: words,
-            sets: [
-                first(.insert("word", ["a"], ["meaning": "m", "hint": "h"])),
-                .by("B", 1, at: 2, seeing: ["A": 1], .update("word", ["a"], ["meaning": .from("m", to: "n")])),
-                .by(
-                    "A",
-                    2,
-                    at: 3,
-                    .update("word", ["a"], ["meaning": .from("m", to: "M"), "hint": .from("h", to: "H")])
-                ).migrating,
-            ],
-            rows: ["word ('a') hint='H' meaning='n'"],
-            conflicts: ["migratedValue word ('a')"],
-            lost: [.migratedValue: "meaning='M' / meaning='n'"]
-        ),
-        FoldScenario(
-            title: "Equal rows that one update of the app inserts on two devices become one row each",
-            schema: "CREATE TABLE kind (id INTEGER PRIMARY KEY, name TEXT, up INTEGER REFERENCES kind);"
-                + "CREATE TABLE thing (id INTEGER PRIMARY KEY, kind INTEGER REFERENCES kind);",
-            sets: [
-                .by("A", 2, at: 2, .insert("kind", "A#1", ["name": "x", "up": nil]))
-                    .adding(.insert("kind", "A#2", ["name": "y", "up": .to("A#1")])).migrating,
-                .by("B", 2, at: 3, .insert("kind", "B#1", ["name": "y", "up": .to("B#2")]))
-                    .adding(.insert("kind", "B#2", ["name": "x", "up": nil]))
-                    .adding(.insert("kind", "B#3", ["name": "x", "up": nil]))
-                    .adding(.insert("kind", "B#4", ["name": "z", "up": nil]))
-                    .adding(.insert("thing", "B#5", ["kind": .to("B#1")])).migrating,
-            ],
-            rows: [
-                "kind A#1 name='x' up=NULL", "kind A#2 name='y' up=→A#1", "kind B#3 name='x' up=NULL",
-                "kind B#4 name='z' up=NULL", "thing B#5 kind=→A#2",
-            ],
-            aliases: ["kind id=→B#1 → A#2", "kind id=→B#2 → A#1"]
-        ),
-        FoldScenario(
             title: "Columns of one CHECK come whole from one author",
             schema: "CREATE TABLE span (id INTEGER PRIMARY KEY, low INT, high INT, CHECK (low <= high));",
             sets: [

@@ -4,6 +4,7 @@ import StoreChanges
 enum FoldScenarios {
     static let all =
         resolving + updates + deletes + inserts + identities + positions + references + parents + leavingOut + counts
+        + migrations
 
     static let tags = "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE, color TEXT);"
     static let notes = """

@@ -12,6 +12,15 @@ extension Oracle.Integration {
             merge(row, into: other)
             conflicts.remove(at: entry)
         }
+        if !pairs.isEmpty { forgetEqualLosses() }
+    }
+
+    // "What then holds only another name of a row that was merged isn't lost."
+    private mutating func forgetEqualLosses() {
+        conflicts = conflicts.filter { entry in
+            guard entry.rule == .migratedValue || entry.rule == .merged else { return true }
+            return led(entry.lost, of: table(entry.row.table), except: traces[entry.row]?.marked ?? []) != entry.kept
+        }
     }
 
     // "A marked insert or delete of a row without a key counts once, if another client's migration to the same schema made it
