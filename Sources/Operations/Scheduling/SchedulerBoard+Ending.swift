@@ -157,7 +157,8 @@ extension SchedulerBoard {
         }
         if scheduler.count == 0 {
             hasDrained = true
-            for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
+            // Decided again after the end handlers, which may have added operations.
+            if !drainWaiters.isEmpty { emit(.decide(record.core) { $0.resumeDrainWaiters() }) }
         }
         admitWaiters()
     }
@@ -165,6 +166,11 @@ extension SchedulerBoard {
     private mutating func tellAll(
         _ extras: OperationRecord.Extras,
         _ record: OperationRecord,
+    private mutating func resumeDrainWaiters() {
+        guard scheduler.count == 0 else { return }
+        for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
+    }
+
         _ error: (any Error)?
     ) {
         notifyOtherSupervisors(extras, record, error)

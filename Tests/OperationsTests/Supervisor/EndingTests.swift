@@ -54,6 +54,28 @@ struct EndingTests {
         #expect(journal.all.suffix(3) == ["first complete over", "ended finished", "next"])
     }
 
+    @Test("a drain waits for an operation that an end handler adds")
+    func drainAfterHandler() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gate = Gate()
+                let next = Locked<OperationHandle<Void>?>(nil)
+                let first = supervisor.add { _ in try await gate.wait() }
+                first.whenEnded {
+                    let handle = supervisor.add { _ in try await simulation.clock.sleep(for: .seconds(1)) }
+                    next.withLock { $0 = handle }
+                }
+                async let drained: Void = supervisor.drain()
+                // The clock jumps once the drain waits.
+                try await simulation.clock.sleep(for: .seconds(1))
+                gate.open()
+                try await drained
+                #expect(next.withLock { $0 }?.state == .finished)
+            }
+        }
+    }
+
     @Test("whenEnded is called for joined and for abandoned operations too")
     func joinedAndAbandoned() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
