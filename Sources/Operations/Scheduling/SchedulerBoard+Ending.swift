@@ -41,7 +41,10 @@ extension SchedulerBoard {
         _ target: OperationRecord,
         because cause: OperationError?
     ) {
-        guard record.updateLifecycle({ $0.cancel() }) != .nothing, let extras = target.extras else { return }
+        // The handle shows the outcome as soon as `main` of the operation is over.
+        guard target.lifecycle.isWaiting || target.lifecycle.mayRunMain,
+            record.updateLifecycle({ $0.cancel() }) != .nothing, let extras = target.extras
+        else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
             // Not as a later effect, because until then another handle could join the operation.
@@ -163,14 +166,14 @@ extension SchedulerBoard {
         admitWaiters()
     }
 
-    private mutating func tellAll(
-        _ extras: OperationRecord.Extras,
-        _ record: OperationRecord,
     private mutating func resumeDrainWaiters() {
         guard scheduler.count == 0 else { return }
         for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
     }
 
+    private mutating func tellAll(
+        _ extras: OperationRecord.Extras,
+        _ record: OperationRecord,
         _ error: (any Error)?
     ) {
         notifyOtherSupervisors(extras, record, error)

@@ -134,6 +134,28 @@ struct EndingTests {
         #expect(orders.count == 1)
     }
 
+    @Test("a handle that shows the outcome of its coalesced operation keeps it when it is cancelled")
+    func cancellingAFinishedHandle() async throws {
+        actor Slow: Operation {
+            let gate: Gate
+            init(_ gate: Gate) { self.gate = gate }
+            func main(_ context: OperationContext) async throws {}
+            func operationDidComplete(_ output: Void) async { try? await gate.wait() }
+        }
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let gate = Gate()
+        let options = OperationOptions(coalescingKey: "sync")
+        let handles = (0..<2).map { _ in supervisor.add(Slow(gate), options: options) }
+        supervisor.isSuspended = false
+        await gate.arrival()
+        #expect(handles.map(\.state) == [.finished, .finished])
+        for handle in handles { handle.cancel() }
+        #expect(handles.map(\.state) == [.finished, .finished])
+        gate.open()
+        for handle in handles { try await handle.value }
+        #expect(handles.map(\.isCancellationRequested) == [false, false])
+    }
+
     @Test("a requested cancellation is visible on the handle while the operation still runs")
     func cancellationRequest() async throws {
         let supervisor = OperationSupervisor(width: 1)
