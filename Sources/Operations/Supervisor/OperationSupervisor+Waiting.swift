@@ -20,7 +20,8 @@ extension OperationSupervisor {
     ///   ``OperationError`` of the code `suspended` if the supervisor suspended itself, or `wouldDeadlock` if the caller is
     ///   one of its own operations.
     public func drain() async throws {
-        guard let current = CurrentOperation.record else { return try await waitUntilDrained() }
+        // A task may outlive its operation, and then doesn't hold up that operation's end.
+        guard let current = CurrentOperation.record, !current.hasEnded else { return try await waitUntilDrained() }
         guard current.core !== core else {
             throw OperationError(
                 .wouldDeadlock,
