@@ -37,10 +37,10 @@ final class BackgroundStay: Sendable {
     }
 
     private func startGrace(_ grace: Duration) {
-        let clock = core.environment.clock
+        let environment = core.environment
         let task = Task.detached(executorPreference: core.environment.executor) {
             // The stay's end cancels the task, which wakes it.
-            guard (try? await clock.sleep(for: grace)) != nil else { return }
+            guard (try? await environment.sleep(for: grace)) != nil else { return }
             // `end()` must not cancel this task any more, because the task itself releases the assertion.
             self.state.withLock { $0.graceTask = nil }
             await self.expire()
