@@ -51,7 +51,7 @@ class OperationRecord: @unchecked Sendable {
     final var options: OperationOptions { extras?.options ?? OperationOptions(priority: priority) }
     /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
-    /// The operation's weight in the supervisor's progress, limited so that no sum overflows.
+    /// The operation's weight in the supervisor's progress, limited so that the sum of millions doesn't overflow.
     final var progressUnitCount: Int64 { min(max(0, extras?.options.progressUnitCount ?? 1), 1 << 40) }
 
     // Only the subclasses, which know the types of the operation and its output, implement these.

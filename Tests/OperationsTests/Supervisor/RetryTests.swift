@@ -110,6 +110,7 @@ struct RetryTests {
         #expect((1...6).map { policy.delay(after: $0, random: 0) } == [1, 2, 4, 8, 10, 10].map { .seconds($0) })
         #expect(policy.delay(after: 1_000_000, random: 0) == .seconds(10))
         #expect(policy.delay(after: 1, random: 0.999_999) > .milliseconds(500))
+        #expect(RetryPolicy(jitter: .nan).delay(after: 1, random: 0.5) == .seconds(1))
     }
 
     @Test("a sleep whose end a clock can't represent lasts a hundred years")
