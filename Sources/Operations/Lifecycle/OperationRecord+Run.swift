@@ -212,9 +212,7 @@ extension SchedulerBoard {
             release(record)
             return nil
         }
-        let outcome: OperationLifecycle.Outcome = record.failure.map(OperationLifecycle.Outcome.init) ?? .finished
-        record.updateLifecycle { $0.end(outcome) }
-        finish(record, outcome)
+        finish(record)
         return nil
     }
 }

@@ -48,6 +48,14 @@ class OperationRecord: @unchecked Sendable {
 
     final func updateLifecycle<Result>(_ change: (inout OperationLifecycle) -> Result) -> Result { cell.update(change) }
 
+    /// Ends the lifecycle with the outcome that ``failure`` implies.
+    @discardableResult
+    final func end() -> OperationLifecycle.Outcome {
+        let outcome = failure.map(OperationLifecycle.Outcome.init) ?? .finished
+        cell.update { $0.end(outcome) }
+        return outcome
+    }
+
     final var options: OperationOptions { extras?.options ?? OperationOptions(priority: priority) }
     /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
@@ -65,7 +73,7 @@ class OperationRecord: @unchecked Sendable {
     // Under the scheduler's lock:
 
     /// Copies the failure or the output of the operation that this one joined.
-    func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
+    func settleAsTarget() { preconditionFailure("\(#function) is the subclass's") }
 
     /// The data that only few operations have.
     final class Extras: @unchecked Sendable {

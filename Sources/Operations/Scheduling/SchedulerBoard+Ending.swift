@@ -60,24 +60,19 @@ extension SchedulerBoard {
     mutating func withdraw(_ record: OperationRecord, _ error: any Error) {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
         record.failure = error
-        let outcome = OperationLifecycle.Outcome(error)
-        record.updateLifecycle { $0.end(outcome) }
-        finish(record, outcome)
+        finish(record)
     }
 
     /// Ends a joined operation as the operation did that it joined.
     mutating func mirror(_ record: OperationRecord) {
         guard record.lifecycle.isWaiting else { return }
-        let outcome = record.settleAsTarget()
-        record.updateLifecycle { $0.end(outcome) }
-        finish(record, outcome)
+        record.settleAsTarget()
+        finish(record)
     }
 
-    /// Removes an operation that has just ended, tells its observers, and settles its dependents.
-    mutating func finish(
-        _ record: OperationRecord,
-        _ outcome: OperationLifecycle.Outcome
-    ) {
+    /// Ends an operation of which nothing runs: removes it, tells its observers, and settles its dependents.
+    mutating func finish(_ record: OperationRecord) {
+        let outcome = record.end()
         let error = record.failure
         let worker = worker(of: record)
         noteEnd(of: record, outcome, error)

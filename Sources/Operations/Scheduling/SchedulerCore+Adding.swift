@@ -111,7 +111,7 @@ extension SchedulerBoard {
     mutating func refuse(_ record: OperationRecord, _ error: any Error) {
         record.id = .next()
         record.failure = error
-        record.updateLifecycle { $0.end(OperationLifecycle.Outcome(error)) }
+        record.end()
         let former = takeOperation(of: record)
         if let extras = record.takeExtras() {
             drop(extras)
@@ -301,8 +301,8 @@ extension SchedulerBoard {
         guard target.lifecycle.finalOutcome == nil else {
             // The target was refused, or one of its dependencies had failed.
             record.id = .next()
-            let outcome = record.settleAsTarget()
-            record.updateLifecycle { $0.end(outcome) }
+            record.settleAsTarget()
+            record.end()
             return
         }
         target.extras?.joinedCount += 1
