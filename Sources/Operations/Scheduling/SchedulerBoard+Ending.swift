@@ -174,7 +174,6 @@ extension SchedulerBoard {
         notifyOtherSupervisors(extras, record, error)
         tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
         for (_, waiter) in extras.waiters.sorted(by: { $0.key < $1.key }) { emit(.call { waiter.resume() }) }
-        for waiter in extras.endWaiters { emit(.call { waiter.resume() }) }
         for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.

@@ -29,7 +29,7 @@ extension SchedulerCore {
             board.isShutDown = true
             board.admitWaiters()
         }
-        cancelAll()
+        cancel(records)
         var timer: Task<Void, Never>?
         _ = try? await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             let isEmpty = withBoard { board in
