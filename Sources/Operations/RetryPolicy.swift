@@ -50,7 +50,7 @@ public struct RetryPolicy: Sendable {
             multiplier: multiplier,
             maximumDelay: maximumDelay
         )
-        return backoff.delay(after: attempt) * (1 - min(max(jitter, 0), 1) * random)
+        return backoff.delay(after: attempt) * (1 - min(max(0, jitter), 1) * random)
     }
 }
 

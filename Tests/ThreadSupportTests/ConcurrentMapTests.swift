@@ -49,6 +49,8 @@ struct ExponentialBackoffTests {
         let huge = ExponentialBackoff(initialDelay: .seconds(1), multiplier: 1e300, maximumDelay: .seconds(60))
         #expect(huge.delay(after: 3) == .seconds(60))
         let none = ExponentialBackoff(initialDelay: .zero, maximumDelay: .seconds(60))
-        #expect(none.delay(after: 10) == .zero)
+        #expect(none.delay(after: .max) == .zero)
+        let constant = ExponentialBackoff(initialDelay: .seconds(1), multiplier: 1, maximumDelay: .seconds(60))
+        #expect(constant.delay(after: .max) == .seconds(1))
     }
 }

@@ -72,7 +72,12 @@ extension OperationReference {
     /// Whether the operation's cancellation was requested, also while it still runs.
     ///
     /// It stays `true` for an operation that finished in spite of that. ``state`` tells how the operation ended.
-    public var isCancellationRequested: Bool { dependency.record.isCancellationVisible }
+    public var isCancellationRequested: Bool {
+        let record = dependency.record
+        return record.core.withBoard { _ in
+            record.isCancellationRequested || record.extras?.target?.isCancellationRequested == true
+        }
+    }
     /// The error that the operation failed with; a `CancellationError` if it was cancelled.
     ///
     /// `nil` until nothing of the operation runs any more, even if ``state`` is `failed` already.
@@ -119,5 +124,8 @@ extension OperationReference {
     /// This is safe at any time and any number of times.
     ///
     /// An operation that hasn't started ends at once. A running operation ends when its `main` responds.
-    public func cancel() { dependency.record.cancel() }
+    public func cancel() {
+        let record = dependency.record
+        record.core.cancel(record)
+    }
 }

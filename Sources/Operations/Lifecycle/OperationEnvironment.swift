@@ -55,6 +55,11 @@ final class OperationEnvironment: Sendable {
     /// Whether a message of this level is logged.
     func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }
 
+    /// Sleeps on the clock, at most a hundred years, because clocks trap when the deadline of a sleep overflows.
+    func sleep(for duration: Duration) async throws {
+        try await clock.sleep(for: min(duration, .seconds(100 * 365 * 86_400)))
+    }
+
     private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {
         let start = clock.now
         return { start.duration(to: clock.now) }

@@ -67,18 +67,9 @@ struct OperationLifecycle: Sendable {
     ///
     /// `withdraw` removes waiting work from the scheduler, `interrupt` cancels the running task.
     mutating func cancel() -> CancelDecision {
-        switch state {
-        case .waiting:
-            guard !isCancellationRequested else { return .nothing }
-            isCancellationRequested = true
-            return .withdraw
-        case .executing, .paused:
-            guard !isCancellationRequested else { return .nothing }
-            isCancellationRequested = true
-            return .interrupt
-        case .ending, .ended:
-            return .nothing
-        }
+        guard isWaiting || mayRunMain, !isCancellationRequested else { return .nothing }
+        isCancellationRequested = true
+        return isWaiting ? .withdraw : .interrupt
     }
 
     /// Pauses the operation, which waits for an answer from outside.

@@ -81,9 +81,8 @@ extension OperationRecord {
         let delay = policy.delay(after: nextAttempt - 1, random: core.environment.random())
         core.withBoard { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"
-        let clock = core.environment.clock
         do {
-            try await core.pause(self, awaiting: reason) { try await clock.sleep(for: delay) }
+            try await core.pause(self, awaiting: reason) { try await core.environment.sleep(for: delay) }
             try Task.checkCancellation()
             return true
         } catch let cancellation {
@@ -213,9 +212,7 @@ extension SchedulerBoard {
             release(record)
             return nil
         }
-        let outcome: OperationLifecycle.Outcome = record.failure.map(OperationLifecycle.Outcome.init) ?? .finished
-        record.updateLifecycle { $0.end(outcome) }
-        finish(record, outcome)
+        finish(record)
         return nil
     }
 }

@@ -21,7 +21,7 @@ extension OperationRecord {
     func startDeadline() {
         guard let deadline = core.withBoard({ _ in extras?.options.deadline }) else { return }
         startTimer { [core] record in
-            guard (try? await core.environment.clock.sleep(for: deadline)) != nil else { return }
+            guard (try? await core.environment.sleep(for: deadline)) != nil else { return }
             let name = core.withBoard { _ in record.name }
             let error = OperationError(
                 .deadlineExceeded,
@@ -39,7 +39,7 @@ extension OperationRecord {
         guard let timeout = timeout ?? environment.stallTimeout, timeout > .zero else { return }
         startTimer { [core] record in
             var former = -1
-            while (try? await environment.clock.sleep(for: timeout)) != nil {
+            while (try? await environment.sleep(for: timeout)) != nil {
                 let (reports, isPaused, mayRunMain) = core.withBoard { board in
                     (record.extras?.reportCount ?? 0, board.state(of: record) == .paused, record.lifecycle.mayRunMain)
                 }

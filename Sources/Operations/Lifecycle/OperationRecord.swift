@@ -48,10 +48,18 @@ class OperationRecord: @unchecked Sendable {
 
     final func updateLifecycle<Result>(_ change: (inout OperationLifecycle) -> Result) -> Result { cell.update(change) }
 
+    /// Ends the lifecycle with the outcome that ``failure`` implies.
+    @discardableResult
+    final func end() -> OperationLifecycle.Outcome {
+        let outcome = failure.map(OperationLifecycle.Outcome.init) ?? .finished
+        cell.update { $0.end(outcome) }
+        return outcome
+    }
+
     final var options: OperationOptions { extras?.options ?? OperationOptions(priority: priority) }
     /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
-    /// The operation's weight in the supervisor's progress, limited so that no sum overflows.
+    /// The operation's weight in the supervisor's progress, limited so that the sum of millions doesn't overflow.
     final var progressUnitCount: Int64 { min(max(0, extras?.options.progressUnitCount ?? 1), 1 << 40) }
 
     // Only the subclasses, which know the types of the operation and its output, implement these.
@@ -65,7 +73,7 @@ class OperationRecord: @unchecked Sendable {
     // Under the scheduler's lock:
 
     /// Copies the failure or the output of the operation that this one joined.
-    func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
+    func settleAsTarget() { preconditionFailure("\(#function) is the subclass's") }
 
     /// The data that only few operations have.
     final class Extras: @unchecked Sendable {
@@ -89,8 +97,6 @@ class OperationRecord: @unchecked Sendable {
         var reportCount = 0
 
         var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
-        var nextTicket: UInt64 = 0
-        var endWaiters: [CheckedContinuation<Void, Never>] = []
         /// What callers asked to be called at the end.
         var endHandlers: [@Sendable () -> Void] = []
         var listeners: [EventListener] = []
@@ -166,12 +172,6 @@ extension OperationRecord {
     var state: OperationState { core.withBoard { $0.state(of: self) } }
     var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
     var isCancellationRequested: Bool { lifecycle.isCancellationRequested }
-    /// Whether the cancellation of this handle, or of the operation that it joined, was requested.
-    var isCancellationVisible: Bool {
-        core.withBoard { _ in
-            lifecycle.isCancellationRequested || extras?.target?.lifecycle.isCancellationRequested == true
-        }
-    }
     var declaredPriority: OperationPriority {
         get { core.withBoard { _ in (extras?.target ?? self).priority } }
         set { core.withBoard { $0.setPriority(extras?.target ?? self, to: newValue) } }
@@ -181,11 +181,6 @@ extension OperationRecord {
     var finalFailure: (any Error)? {
         core.withBoard { _ in lifecycle.finalOutcome == nil ? nil : failure }
     }
-
-    /// Cancels the operation.
-    ///
-    /// This is safe at any time and any number of times.
-    func cancel() { core.cancel(self) }
 }
 
 // MARK: - Waiting
@@ -216,14 +211,7 @@ extension OperationRecord {
 
     /// Returns once nothing of the operation runs any more, even if the waiting task is cancelled.
     nonisolated(nonsending) func waitForEnd() async {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            let mustWait = core.withBoard { _ in
-                guard lifecycle.finalOutcome == nil else { return false }
-                madeExtras.endWaiters.append(continuation)
-                return true
-            }
-            if !mustWait { continuation.resume() }
-        }
+        await withCheckedContinuation { continuation in whenEnded { continuation.resume() } }
     }
 
     /// Calls `body` once nothing of the operation runs any more; at once, if that is so already.
@@ -237,11 +225,7 @@ extension OperationRecord {
     }
 
     nonisolated(nonsending) private func waitOutside() async throws {
-        let ticket = core.withBoard { _ in
-            let extras = madeExtras
-            extras.nextTicket += 1
-            return extras.nextTicket
-        }
+        let ticket = core.makeTicket()
         try await waitCancellably(for: "the end of operation \(id) (\(core.withBoard { _ in name }))") { continuation in
             core.withBoard { _ in
                 guard lifecycle.finalOutcome == nil else { return false }

@@ -43,9 +43,8 @@ struct ProgressMailbox: Sendable {
         isUndelivered = false
     }
 
-    /// Sets the progress to complete, because the operation finished.
+    /// Sets the progress of a closed mailbox to complete, because the operation finished.
     mutating func complete() {
-        isClosed = true
         current.fractionCompleted = 1
         current.completedUnitCount = current.totalUnitCount ?? current.completedUnitCount
     }

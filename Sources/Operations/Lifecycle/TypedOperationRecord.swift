@@ -31,14 +31,12 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
         return result
     }
 
-    final override func settleAsTarget() -> OperationLifecycle.Outcome {
+    final override func settleAsTarget() {
         guard let target = extras?.target as? TypedOperationRecord<Output> else {
             preconditionFailure("operation \(id) is to end like another operation, which hasn't ended")
         }
         failure = target.failure
-        if let failure { return OperationLifecycle.Outcome(failure) }
-        output = target.output
-        return .finished
+        if failure == nil { output = target.output }
     }
 }
 
@@ -67,8 +65,6 @@ final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output
         super.init(options: options, core: target.core)
         madeExtras.target = target
     }
-
-    override var typeName: String { String(describing: Output.self) }
 }
 
 extension OperationLifecycle.Outcome {

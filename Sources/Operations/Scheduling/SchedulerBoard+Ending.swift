@@ -41,7 +41,10 @@ extension SchedulerBoard {
         _ target: OperationRecord,
         because cause: OperationError?
     ) {
-        guard record.updateLifecycle({ $0.cancel() }) != .nothing, let extras = target.extras else { return }
+        // The handle shows the outcome as soon as `main` of the operation is over.
+        guard target.lifecycle.isWaiting || target.lifecycle.mayRunMain,
+            record.updateLifecycle({ $0.cancel() }) != .nothing, let extras = target.extras
+        else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
             // Not as a later effect, because until then another handle could join the operation.
@@ -57,24 +60,19 @@ extension SchedulerBoard {
     mutating func withdraw(_ record: OperationRecord, _ error: any Error) {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
         record.failure = error
-        let outcome = OperationLifecycle.Outcome(error)
-        record.updateLifecycle { $0.end(outcome) }
-        finish(record, outcome)
+        finish(record)
     }
 
     /// Ends a joined operation as the operation did that it joined.
     mutating func mirror(_ record: OperationRecord) {
         guard record.lifecycle.isWaiting else { return }
-        let outcome = record.settleAsTarget()
-        record.updateLifecycle { $0.end(outcome) }
-        finish(record, outcome)
+        record.settleAsTarget()
+        finish(record)
     }
 
-    /// Removes an operation that has just ended, tells its observers, and settles its dependents.
-    mutating func finish(
-        _ record: OperationRecord,
-        _ outcome: OperationLifecycle.Outcome
-    ) {
+    /// Ends an operation of which nothing runs: removes it, tells its observers, and settles its dependents.
+    mutating func finish(_ record: OperationRecord) {
+        let outcome = record.end()
         let error = record.failure
         let worker = worker(of: record)
         noteEnd(of: record, outcome, error)
@@ -157,9 +155,15 @@ extension SchedulerBoard {
         }
         if scheduler.count == 0 {
             hasDrained = true
-            for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
+            // Decided again after the end handlers, which may have added operations.
+            if !drainWaiters.isEmpty { emit(.decide(record.core) { $0.resumeDrainWaiters() }) }
         }
         admitWaiters()
+    }
+
+    private mutating func resumeDrainWaiters() {
+        guard scheduler.count == 0 else { return }
+        for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
     }
 
     private mutating func tellAll(
@@ -170,7 +174,6 @@ extension SchedulerBoard {
         notifyOtherSupervisors(extras, record, error)
         tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
         for (_, waiter) in extras.waiters.sorted(by: { $0.key < $1.key }) { emit(.call { waiter.resume() }) }
-        for waiter in extras.endWaiters { emit(.call { waiter.resume() }) }
         for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.

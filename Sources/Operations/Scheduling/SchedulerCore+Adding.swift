@@ -85,6 +85,8 @@ struct ForeignDependent {
 extension OperationDependency {
     /// Whether the other dependency is on the same operation, with the same policy.
     func isSame(_ other: Self) -> Bool { record === other.record && policy == other.policy }
+    /// The policy as the scheduler knows it.
+    var edgePolicy: Edges.Policy { policy == .ending ? .ending : .mustSucceed }
     /// The error that this dependency, which has ended, passes on to its dependents.
     var errorForDependents: (any Error)? { policy == .mustSucceed ? record.finalFailure : nil }
 }
@@ -111,7 +113,7 @@ extension SchedulerBoard {
     mutating func refuse(_ record: OperationRecord, _ error: any Error) {
         record.id = .next()
         record.failure = error
-        record.updateLifecycle { $0.end(OperationLifecycle.Outcome(error)) }
+        record.end()
         let former = takeOperation(of: record)
         if let extras = record.takeExtras() {
             drop(extras)
@@ -141,7 +143,7 @@ extension SchedulerBoard {
             if other.core !== record.core {
                 foreign.append((record, dependency))
             } else if other.lifecycle.finalOutcome == nil {
-                addition.dependencies.append((other.position, dependency.policy == .ending ? .ending : .mustSucceed))
+                addition.dependencies.append((other.position, dependency.edgePolicy))
             } else if dependency.policy == .mustSucceed, error == nil {
                 error = other.failure
             }
@@ -289,8 +291,7 @@ extension SchedulerBoard {
             guard record.lifecycle.finalOutcome == nil else {
                 return dependency.policy == .ending || record.failure == nil
             }
-            let policy: Edges.Policy = dependency.policy == .ending ? .ending : .mustSucceed
-            return waits.contains { $0.position == record.position && $0.policy == policy }
+            return waits.contains { $0.position == record.position && $0.policy == dependency.edgePolicy }
         }
     }
 
@@ -301,8 +302,8 @@ extension SchedulerBoard {
         guard target.lifecycle.finalOutcome == nil else {
             // The target was refused, or one of its dependencies had failed.
             record.id = .next()
-            let outcome = record.settleAsTarget()
-            record.updateLifecycle { $0.end(outcome) }
+            record.settleAsTarget()
+            record.end()
             return
         }
         target.extras?.joinedCount += 1

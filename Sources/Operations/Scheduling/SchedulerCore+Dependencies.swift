@@ -96,8 +96,7 @@ extension SchedulerBoard {
             return true
         }
         guard other.lifecycle.finalOutcome == nil else { return false }
-        let policy: Edges.Policy = dependency.policy == .ending ? .ending : .mustSucceed
-        scheduler.addDependency(of: record.position, on: other.position, policy)
+        scheduler.addDependency(of: record.position, on: other.position, dependency.edgePolicy)
         passRaisesOn()
         tellChanges()
         return true

@@ -93,9 +93,6 @@ final class SchedulerCore: Sendable {
         withBoard { $0.cancel(record, because: cause) }
     }
 
-    /// Cancels all operations.
-    func cancelAll() { cancel(records) }
-
     /// Cancels operations, which are in the order of their age, the newest first.
     func cancel(_ records: [OperationRecord]) {
         // An operation that only waits for the end of another one must not start when that one is cancelled.

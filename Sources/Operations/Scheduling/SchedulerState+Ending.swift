@@ -1,13 +1,5 @@
 // What it means for other operations that an operation ends or is abandoned.
 extension SchedulerState {
-    /// Whether an operation can be withdrawn because it hasn't started.
-    func canWithdraw(_ position: Position) -> Bool {
-        switch phase(of: position) {
-        case .waiting, .ready: true
-        case .free, .running, .paused, .resuming, .abandoned: false
-        }
-    }
-
     /// Ends an operation and frees its index.
     ///
     /// - Returns: The operations that must not run because this one didn't succeed, or that end as it does, the oldest

@@ -12,7 +12,7 @@ extension SchedulerState {
     /// Returns the operations that a barrier waits for, or the barrier that an operation waits for.
     func barrierWaits(of position: Position) -> [Position] {
         let entry = entries[Int(position)]
-        guard !entry.traits.contains(.isChild), canWithdraw(position) else { return [] }
+        guard !entry.traits.contains(.isChild), entry.phase == .waiting || entry.phase == .ready else { return [] }
         guard entry.traits.contains(.isBarrier) else {
             return barriers.barrier(before: entry.section).map { [$0.position] } ?? []
         }

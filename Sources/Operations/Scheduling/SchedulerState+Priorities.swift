@@ -15,11 +15,7 @@ extension SchedulerState {
             let entry = entries[Int(position)]
             guard entry.priority < priority, entry.phase != .abandoned, entry.phase != .free else { continue }
             entries[Int(position)].priority = priority
-            switch entry.phase {
-            case .ready: enqueueReady(position)
-            case .resuming where relations[position]?.isOwedKeys != true: enqueueResuming(position)
-            case .free, .waiting, .running, .paused, .resuming, .abandoned: break
-            }
+            requeue(position)
             if entry.traits.contains(.hasForeignDependencies) { raised.append(position) }
             appendPredecessors(of: position, to: &pending)
             pending += (relations[position]?.children ?? []) + awaited(by: position)
@@ -37,8 +33,12 @@ extension SchedulerState {
         let effective = max(priority, inheritedPriority(of: position))
         guard effective < entry.priority else { return }
         entries[Int(position)].priority = effective
-        // Its former entry in a queue has another priority, and so is stale.
-        switch entry.phase {
+        requeue(position)
+    }
+
+    /// Adds an operation that waits for a slot to the queue of its new priority; its former entry is stale.
+    private mutating func requeue(_ position: Position) {
+        switch phase(of: position) {
         case .ready: enqueueReady(position)
         case .resuming where relations[position]?.isOwedKeys != true: enqueueResuming(position)
         case .free, .waiting, .running, .paused, .resuming, .abandoned: break

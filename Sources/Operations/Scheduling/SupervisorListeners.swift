@@ -112,8 +112,10 @@ extension SchedulerBoard {
         tellChanges()
     }
 
-    /// Whether some operations can start only after the app resumes the supervisor.
-    var holdsBack: Bool { scheduler.isSuspended || scheduler.width == 0 || scheduler.isInBackground }
+    /// Whether operations can start only after the app resumes the supervisor.
+    func holdsBack(mayContinueInBackground: Bool) -> Bool {
+        scheduler.isSuspended || scheduler.width == 0 || scheduler.isInBackground && !mayContinueInBackground
+    }
 
     /// Whether an operation would never start once the last reference to the supervisor is released.
     ///
@@ -122,15 +124,13 @@ extension SchedulerBoard {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return false }
         let traits = scheduler.entries[Int(record.position)].traits
         // The handles of a coalesced operation end with it, which may be running.
-        guard traits.isDisjoint(with: [.isJoined, .isChild]) else { return false }
-        return scheduler.isSuspended || scheduler.width == 0 || !traits.contains(.mayContinueInBackground)
+        return traits.isDisjoint(with: [.isJoined, .isChild])
+            && holdsBack(mayContinueInBackground: traits.contains(.mayContinueInBackground))
     }
 
     /// Whether an operation that is about to be added would never start, because the supervisor was released.
     func wouldNeverStart(_ record: OperationRecord) -> Bool {
-        guard listeners.isReleased else { return false }
-        return scheduler.isSuspended || scheduler.width == 0
-            || scheduler.isInBackground && !record.options.mayContinueInBackground
+        listeners.isReleased && holdsBack(mayContinueInBackground: record.options.mayContinueInBackground)
     }
 
     private mutating func endSequences() {

@@ -6,7 +6,7 @@ import ThreadSupport
 // wait, directly or not, for operations that wait for room. Any wait that is added can complete such a deadlock.
 
 extension WaitGraph {
-    /// Registers that an operation waits for room in this supervisor, until ``removeRoomWait(in:)``.
+    /// Registers that an operation waits for room in the supervisor, until ``removeRoomWait(in:)``.
     static func addRoomWait(in core: SchedulerCore) { lock.withLock { $0.append(core) } }
 
     static func removeRoomWait(in core: SchedulerCore) {
@@ -26,8 +26,8 @@ extension WaitGraph {
             let error = OperationError(
                 .wouldDeadlock,
                 """
-                Waiting would never end: with operation \(id), every operation of the supervisor waits for room in it, \
-                or for an operation that does. Raise the capacity, or add without waiting.
+                Waiting would never end: with operation \(id) waiting for room in the supervisor, every operation of the \
+                supervisor waits for room, or for an operation that does. Raise the capacity, or add without waiting.
                 """
             )
             waiter.continuation.resume(throwing: error)
@@ -39,8 +39,8 @@ extension WaitGraph {
     /// They are removed one by one, because a refused operation can end and leave its room to the others.
     static func takeHopelessRoomWaiters(in cores: [SchedulerCore]) -> [RoomWaiter] {
         var taken: [RoomWaiter] = []
-        while let operation = youngestHopelessRoomWaiter(in: cores) {
-            let waiter = operation.core.withBoard { board -> RoomWaiter? in
+        while let (core, operation) = youngestHopelessRoomWaiter(in: cores) {
+            let waiter = core.withBoard { board -> RoomWaiter? in
                 guard let index = board.roomWaiters.firstIndex(where: { $0.operation === operation }) else {
                     return nil
                 }
@@ -53,12 +53,13 @@ extension WaitGraph {
     }
 
     private struct FullSupervisor {
+        let core: SchedulerCore
         var roots: Set<OperationID>
         var waiters: [OperationRecord]
         var willHaveRoom = false
     }
 
-    private static func youngestHopelessRoomWaiter(in cores: [SchedulerCore]) -> OperationRecord? {
+    private static func youngestHopelessRoomWaiter(in cores: [SchedulerCore]) -> (SchedulerCore, OperationRecord)? {
         guard !cores.isEmpty else { return nil }
         var supervisors: [FullSupervisor] = []
         var pending: [OperationRecord] = []
@@ -66,7 +67,7 @@ extension WaitGraph {
             // An operation with reserved room counts: before it can end, it adds another one, which can end too.
             let (roots, waiters) = core.withBoard { ($0.roots + $0.promisedRoom, $0.operationsWithoutRoom) }
             guard !waiters.isEmpty else { continue }
-            supervisors.append(FullSupervisor(roots: Set(roots.map(\.id)), waiters: waiters))
+            supervisors.append(FullSupervisor(core: core, roots: Set(roots.map(\.id)), waiters: waiters))
             pending += roots + waiters
         }
         // For each operation: how many ends it waits for (room counts as one), and which operations wait for its end.
@@ -95,7 +96,8 @@ extension WaitGraph {
                 if waitCounts[other] == 0 { ending.insert(other) }
             }
         }
-        return supervisors.filter { !$0.willHaveRoom }.flatMap(\.waiters).max { $0.id < $1.id }
+        let hopeless = supervisors.filter { !$0.willHaveRoom }
+        return hopeless.flatMap { full in full.waiters.map { (full.core, $0) } }.max { $0.1.id < $1.1.id }
     }
 }
 
@@ -111,8 +113,11 @@ extension SchedulerBoard {
     /// The operations that wait for room, and get none unless another operation ends.
     fileprivate var operationsWithoutRoom: [OperationRecord] {
         // A caller with reserved room is about to add an operation, which can end. Only an operation whose keys are
-        // lent isn't: it resumes when its children return them.
-        let held = promisedRoom.count { scheduler.relations[$0.position]?.lentCount ?? 0 > 0 }
+        // lent isn't: it resumes when its children return them. An operation of another supervisor isn't inspected.
+        let held = promisedRoom.count { operation in
+            scheduler.contains(operation.id, at: operation.position)
+                && scheduler.relations[operation.position]?.lentCount ?? 0 > 0
+        }
         return hasNoRoom && reservedRoom == held ? roomWaiters.compactMap(\.operation) : []
     }
 }

@@ -65,8 +65,10 @@ struct OwnTask: Sendable {
     init(_ record: OperationRecord) {
         let signal = Locked(Signal.awaited(nil))
         self.signal = signal
-        let priority = record.core.withBoard { _ in record.extras?.options.taskPriority }
-        task = Task(executorPreference: record.core.environment.executor, priority: priority) {
+        let environment = record.core.environment
+        let rawPriority = record.core.withBoard { _ in record.options.rawTaskPriority } ?? environment.rawTaskPriority
+        let priority = rawPriority.map(TaskPriority.init(rawValue:))
+        task = Task(executorPreference: environment.executor, priority: priority) {
             // A cancellation doesn't end this wait: once the operation was granted a slot, only its run can end it.
             let runs = await withCheckedContinuation { continuation in
                 let given: Bool? = signal.withLock { signal in

@@ -37,19 +37,18 @@ final class BackgroundStay: Sendable {
     }
 
     private func startGrace(_ grace: Duration) {
-        let clock = core.environment.clock
-        let task = Task.detached(executorPreference: core.environment.executor) {
-            // The stay's end cancels the task, which wakes it.
-            guard (try? await clock.sleep(for: grace)) != nil else { return }
-            // `end()` must not cancel this task any more, because the task itself releases the assertion.
-            self.state.withLock { $0.graceTask = nil }
-            await self.expire()
+        let environment = core.environment
+        state.withLock { state in
+            guard !state.isOver else { return }
+            // Created under the lock, so that the task is stored before the task itself removes it.
+            state.graceTask = Task.detached(executorPreference: environment.executor) {
+                // The stay's end cancels the task, which wakes it.
+                guard (try? await environment.sleep(for: grace)) != nil else { return }
+                // `end()` must not cancel this task any more, because the task itself releases the assertion.
+                self.state.withLock { $0.graceTask = nil }
+                await self.expire()
+            }
         }
-        let isOver = state.withLock { state in
-            if !state.isOver { state.graceTask = task }
-            return state.isOver
-        }
-        if isOver { task.cancel() }
     }
 
     /// Cancels the operations that still run or may start.

@@ -29,8 +29,7 @@ extension SchedulerCore {
             board.isShutDown = true
             board.admitWaiters()
         }
-        cancelAll()
-        let clock = environment.clock
+        cancel(records)
         var timer: Task<Void, Never>?
         _ = try? await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             let isEmpty = withBoard { board in
@@ -41,7 +40,7 @@ extension SchedulerCore {
             guard !isEmpty else { return continuation.resume() }
             // Not earlier: the end of a short grace period would find no continuation, and nothing would end the wait.
             timer = Task.detached(executorPreference: environment.executor) { [self] in
-                try? await clock.sleep(for: grace)
+                try? await environment.sleep(for: grace)
                 withBoard { $0.drainWaiters.removeValue(forKey: ticket) }?.resume()
             }
         }

@@ -5,7 +5,7 @@ import ThreadSupport
 struct RoomWaiter {
     var ticket: UInt64
     var continuation: CheckedContinuation<Void, any Error>
-    /// The waiting operation, if the caller is an operation of this supervisor.
+    /// The waiting operation, of any supervisor, if the caller is an operation.
     var operation: OperationRecord?
 }
 
@@ -20,7 +20,8 @@ extension OperationSupervisor {
     ///   ``OperationError`` of the code `suspended` if the supervisor suspended itself, or `wouldDeadlock` if the caller is
     ///   one of its own operations.
     public func drain() async throws {
-        guard let current = CurrentOperation.record else { return try await waitUntilDrained() }
+        // A task may outlive its operation, and then doesn't hold up that operation's end.
+        guard let current = CurrentOperation.record, !current.hasEnded else { return try await waitUntilDrained() }
         guard current.core !== core else {
             throw OperationError(
                 .wouldDeadlock,
@@ -61,11 +62,9 @@ extension OperationSupervisor {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) async throws -> OperationHandle<Work.Output> {
-        let waiting = CurrentOperation.record
-        // Only an operation of this supervisor takes up room itself.
-        let current = waiting.flatMap { $0.core === core ? $0 : nil }
-        if let waiting {
-            try await waiting.core.pause(waiting, awaiting: "room for another operation") {
+        let current = CurrentOperation.record
+        if let current {
+            try await current.core.pause(current, awaiting: "room for another operation") {
                 try await core.awaitRoom(for: current)
                 // The operation's children may hold its keys and wait for room themselves.
                 WaitGraph.refuseHopelessRoomWaits()

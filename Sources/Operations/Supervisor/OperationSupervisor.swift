@@ -37,8 +37,8 @@ public actor OperationSupervisor {
     deinit {
         core.withBoard { $0.releaseSupervisor() }
         // Oldest first, because releasing a long chain of dependencies would recurse otherwise.
-        guard core.withBoard(\.holdsBack) else { return }
-        for record in core.records where core.withBoard({ $0.holdsBack(record) }) { record.cancel() }
+        guard core.withBoard({ $0.holdsBack(mayContinueInBackground: false) }) else { return }
+        for record in core.records where core.withBoard({ $0.holdsBack(record) }) { core.cancel(record) }
     }
 
     // MARK: Adding
@@ -247,6 +247,6 @@ public actor OperationSupervisor {
 
     /// Cancels every operation that hasn't ended; operations that are added later aren't affected.
     public nonisolated func cancelAll() {
-        core.cancelAll()
+        core.cancel(core.records)
     }
 }

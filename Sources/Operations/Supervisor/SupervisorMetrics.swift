@@ -3,7 +3,8 @@ import Metrics
 
 /// A supervisor's metrics for swift-metrics, created once.
 ///
-/// The initializer returns `nil` if the process doesn't collect metrics.
+/// The initializer returns `nil` if the process doesn't collect metrics. The scheduler's lock is held during each call, so
+/// that the meters are set in the order of the decisions.
 struct SupervisorMetrics: Sendable {
     private let waiting: Meter
     private let running: Meter

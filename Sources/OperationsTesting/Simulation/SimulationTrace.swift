@@ -1,10 +1,10 @@
-/// The choices of a simulation: at each step, which of the jobs that could run did.
+/// The choices of a simulation (at each step, which of the jobs that could run did) as a number of steps and a hash.
 ///
 /// The same scenario and the same seed give the same trace, also in another process. If they don't, something in the
 /// scenario depends on more than the seed (real time, the order of a `Set`, another thread).
 public struct SimulationTrace: Sendable, Hashable, CustomStringConvertible {
     /// Where a job was meant to run.
-    public enum Lane: UInt8, Sendable, Hashable {
+    enum Lane: UInt8 {
         /// On the simulation's executor, which its task prefers.
         case task
         /// On Swift's own pool: `Task {}`, detached tasks, the end of `Task.sleep`.
@@ -15,29 +15,16 @@ public struct SimulationTrace: Sendable, Hashable, CustomStringConvertible {
         case main
     }
 
-    /// The choice of one job.
-    public struct Choice: Sendable, Hashable {
-        /// How many jobs could have run.
-        public var candidates: UInt32
-        /// The chosen job's index in the simulation's list of candidates.
-        public var index: UInt32
-        /// Where the job was meant to run.
-        public var lane: Lane
-    }
-
-    /// The choices, in order.
-    public private(set) var choices: [Choice] = []
+    /// How many jobs ran.
+    public private(set) var count = 0
     /// A hash of the choices, which is the same in every process; different traces almost certainly differ in it.
     public private(set) var fingerprint: UInt64 = 0xCBF2_9CE4_8422_2325
-
-    /// How many jobs ran.
-    public var count: Int { choices.count }
 
     /// The fingerprint and the number of steps.
     public var description: String { "\(String(fingerprint, radix: 16)) (\(count) steps)" }
 
     mutating func record(_ index: Int, of candidates: Int, _ lane: Lane) {
-        choices.append(Choice(candidates: UInt32(candidates), index: UInt32(index), lane: lane))
+        count += 1
         fingerprint.mix(UInt64(candidates) << 32 | UInt64(index) << 8 | UInt64(lane.rawValue))
     }
 }

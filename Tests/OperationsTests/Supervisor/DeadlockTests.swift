@@ -24,6 +24,25 @@ struct DeadlockTests {
         #expect(supervisor.runningCount == 0)
     }
 
+    @Test("a task that has outlived its operation can drain the supervisor")
+    func drainAfterTheEnd() async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let gate = Gate()
+        let outliving = Locked<Task<Void, any Error>?>(nil)
+        let operation = supervisor.add(
+            Probe { _ in
+                let task = Task {
+                    try await gate.wait()
+                    try await supervisor.drain()
+                }
+                outliving.withLock { $0 = task }
+            }
+        )
+        try await operation.value
+        gate.open()
+        try await outliving.withLock { $0 }?.value
+    }
+
     @Test("an operation that awaits itself or its dependent gets an error that names the cycle")
     func cycles() async throws {
         let supervisor = OperationSupervisor(width: 2)

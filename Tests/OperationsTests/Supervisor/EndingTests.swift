@@ -54,6 +54,28 @@ struct EndingTests {
         #expect(journal.all.suffix(3) == ["first complete over", "ended finished", "next"])
     }
 
+    @Test("a drain waits for an operation that an end handler adds")
+    func drainAfterHandler() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gate = Gate()
+                let next = Locked<OperationHandle<Void>?>(nil)
+                let first = supervisor.add { _ in try await gate.wait() }
+                first.whenEnded {
+                    let handle = supervisor.add { _ in try await simulation.clock.sleep(for: .seconds(1)) }
+                    next.withLock { $0 = handle }
+                }
+                async let drained: Void = supervisor.drain()
+                // The clock jumps once the drain waits.
+                try await simulation.clock.sleep(for: .seconds(1))
+                gate.open()
+                try await drained
+                #expect(next.withLock { $0 }?.state == .finished)
+            }
+        }
+    }
+
     @Test("whenEnded is called for joined and for abandoned operations too")
     func joinedAndAbandoned() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
@@ -110,6 +132,28 @@ struct EndingTests {
             orders.insert(order)
         }
         #expect(orders.count == 1)
+    }
+
+    @Test("a handle that shows the outcome of its coalesced operation keeps it when it is cancelled")
+    func cancellingAFinishedHandle() async throws {
+        actor Slow: Operation {
+            let gate: Gate
+            init(_ gate: Gate) { self.gate = gate }
+            func main(_ context: OperationContext) async throws {}
+            func operationDidComplete(_ output: Void) async { try? await gate.wait() }
+        }
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let gate = Gate()
+        let options = OperationOptions(coalescingKey: "sync")
+        let handles = (0..<2).map { _ in supervisor.add(Slow(gate), options: options) }
+        supervisor.isSuspended = false
+        await gate.arrival()
+        #expect(handles.map(\.state) == [.finished, .finished])
+        for handle in handles { handle.cancel() }
+        #expect(handles.map(\.state) == [.finished, .finished])
+        gate.open()
+        for handle in handles { try await handle.value }
+        #expect(handles.map(\.isCancellationRequested) == [false, false])
     }
 
     @Test("a requested cancellation is visible on the handle while the operation still runs")

@@ -110,6 +110,19 @@ struct RetryTests {
         #expect((1...6).map { policy.delay(after: $0, random: 0) } == [1, 2, 4, 8, 10, 10].map { .seconds($0) })
         #expect(policy.delay(after: 1_000_000, random: 0) == .seconds(10))
         #expect(policy.delay(after: 1, random: 0.999_999) > .milliseconds(500))
+        #expect(RetryPolicy(jitter: .nan).delay(after: 1, random: 0.5) == .seconds(1))
+    }
+
+    @Test("a sleep whose end a clock can't represent lasts a hundred years")
+    func longestSleep() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
+            let start = simulation.clock.now
+            let options = OperationOptions(deadline: .seconds(Int64.max))
+            let handle = supervisor.add(Probe { _ in }, options: options)
+            _ = await handle.result
+            #expect(start.duration(to: simulation.clock.now) == .seconds(100 * 365 * 86_400))
+        }
     }
 
     @Test("a deadline cancels, waits for main, and fails the operation unless it finishes in spite of that")

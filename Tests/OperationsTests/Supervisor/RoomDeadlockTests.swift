@@ -130,6 +130,28 @@ struct RoomDeadlockTests {
         }
     }
 
+    @Test("D2: a wait for room in another supervisor is refused if all operations there wait for the waiting one")
+    func elsewhere() async throws {
+        for seed in 0..<100 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let here = OperationSupervisor(.init(simulation))
+                let there = supervisor(simulation, capacity: 1)
+                let gate = Gate()
+                let waiting = here.add(
+                    Probe { _ in
+                        try await gate.wait()
+                        _ = try await there.addWhenRoom(Probe { _ in })
+                    }
+                )
+                let other = there.add(Probe { _ in _ = await waiting.result })
+                gate.open()
+                #expect(await code(waiting.result) == .wouldDeadlock)
+                #expect(await code(other.result) == nil)
+                try await there.drain()
+            }
+        }
+    }
+
     @Test("an operation that waits for room in another supervisor releases its slot too")
     func roomElsewhere() async throws {
         try await Simulation.run(seed: 1) { simulation in

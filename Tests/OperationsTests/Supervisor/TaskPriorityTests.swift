@@ -43,6 +43,17 @@ struct TaskPriorityTests {
         #expect(try await inheriting.value == .high)
     }
 
+    @Test("an operation that inherits task-local values or runs alone has the configuration's task priority too")
+    func ownTasks() async throws {
+        var configuration = OperationSupervisor.Configuration(width: 1)
+        configuration.taskPriority = .low
+        let options = OperationOptions(inheritsTaskLocals: true)
+        let inheriting = OperationSupervisor(configuration).add(options: options) { _ in Task.currentPriority }
+        #expect(try await inheriting.value == .low)
+        let alone = try await Probe { _ in Task.currentPriority }.run(configuration: configuration)
+        #expect(alone == .low)
+    }
+
     @Test("a supervisor without a width of its own takes the system's, which is at least 4")
     func defaultWidth() {
         #expect(OperationSupervisor.defaultWidth >= 4)
