@@ -11,6 +11,9 @@ package final class HTTPTransport: HTTPSending {
     /// The error of a request that got no answer.
     private struct Broken: Error {
         var cause: any Error
+
+        /// Whether the request waited for a free connection and wasn't sent.
+        var isUnsent: Bool { cause as? HTTPClientError == .getConnectionFromPoolTimeout }
     }
 
     package let settings: HTTPSettings
@@ -114,7 +117,14 @@ package final class HTTPTransport: HTTPSending {
         var redirects = 0
         while true {
             let headers = authentication.headers(for: request, host: host)
-            let response = try await sendOnce(request, headers)
+            let response: HTTPResponse
+            do {
+                response = try await sendOnce(request, headers)
+            } catch let error as Broken where error.isUnsent {
+                // AsyncHTTPClient's limit for connecting also ends the wait for a connection that another request uses. Each
+                // of these requests has limits of its own.
+                continue
+            }
             switch response.status {
             case 401:
                 challenges += 1
