@@ -47,8 +47,8 @@ public protocol RemoteBackend: Actor {
 
     /// Returns the items in a directory.
     ///
-    /// Unfinished writes, of this process or of others, are not listed. The list need not be a snapshot: items that are
-    /// written or removed in the meantime may be missing or present.
+    /// Each name is listed once. Unfinished writes, of this process or of others, are not listed. The list need not be a
+    /// snapshot: items that are written or removed in the meantime may be missing or present.
     ///
     /// - Parameter directory: A directory or the root.
     /// - Returns: The items by name; `nil` if the directory doesn't exist, which is not the same as an empty one.

@@ -25,6 +25,8 @@ public struct RequestRetries: Sendable {
 /// How long each phase of a request to a server may take.
 public struct RequestTimeouts: Sendable {
     /// The limit for establishing the connection, TLS included.
+    ///
+    /// A request that waits because all connections are in use has no such limit.
     public var connect: Duration
     /// The limit for waiting for a byte from the server, after the request is sent.
     ///

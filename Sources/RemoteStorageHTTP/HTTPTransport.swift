@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-import Foundation
+package import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -11,6 +11,9 @@ package final class HTTPTransport: HTTPSending {
     /// The error of a request that got no answer.
     private struct Broken: Error {
         var cause: any Error
+
+        /// Whether the request waited for a free connection and wasn't sent.
+        var isUnsent: Bool { cause as? HTTPClientError == .getConnectionFromPoolTimeout }
     }
 
     package let settings: HTTPSettings
@@ -114,7 +117,14 @@ package final class HTTPTransport: HTTPSending {
         var redirects = 0
         while true {
             let headers = authentication.headers(for: request, host: host)
-            let response = try await sendOnce(request, headers)
+            let response: HTTPResponse
+            do {
+                response = try await sendOnce(request, headers)
+            } catch let error as Broken where error.isUnsent {
+                // AsyncHTTPClient's limit for connecting also ends the wait for a connection that another request uses. Each
+                // of these requests has limits of its own.
+                continue
+            }
             switch response.status {
             case 401:
                 challenges += 1
@@ -156,15 +166,20 @@ package final class HTTPTransport: HTTPSending {
         guard redirects <= 5 else {
             throw RemoteError(.unavailable, "\(settings.name) redirects in a loop. Check the share's URL.")
         }
-        guard let base = URL(string: settings.origin + target),
-            let url = URL(string: location, relativeTo: base)?.absoluteURL,
-            let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
+        let url = URL(string: settings.origin + target).flatMap { URL(string: location, relativeTo: $0)?.absoluteURL }
+        guard let url, let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
             url.isOnServer(of: base)
         else {
-            let host = URL(string: location)?.host() ?? "another server"
+            let server = url?.origin ?? "another server"
+            let remedy =
+                url?.addsTLS(to: base) == true
+                ? "Use \(server.replacing(/^https/, with: "webdavs"))." : "If you trust \(server), use its URL."
             throw RemoteError(
                 .notAllowed,
-                "\(settings.name) redirects to \(host). No redirect to another server is followed, to protect the credentials. If you trust \(host), use its URL."
+                """
+                \(settings.name) redirects to \(server). No redirect to another scheme, host or port is followed, to protect \
+                the credentials. \(remedy)
+                """
             )
         }
         return path.isEmpty ? "/" : path
@@ -296,6 +311,20 @@ extension TimeAmount {
 
 extension URL {
     fileprivate var effectivePort: Int { port ?? (scheme?.lowercased() == "https" ? 443 : 80) }
+
+    /// The scheme, the host and the port, as `https://host:port`; `nil` for a URL without a host.
+    package var origin: String? {
+        guard let components = URLComponents(url: self, resolvingAgainstBaseURL: true),
+            let scheme = components.scheme?.lowercased(), let host = components.percentEncodedHost, !host.isEmpty
+        else { return nil }
+        return "\(scheme)://\(host)" + (components.port.map { ":\($0)" } ?? "")
+    }
+
+    /// Whether this URL names the host of another one, with TLS instead of without.
+    package func addsTLS(to other: URL) -> Bool {
+        scheme?.lowercased() == "https" && other.scheme?.lowercased() == "http"
+            && host()?.lowercased() == other.host()?.lowercased()
+    }
 
     /// Whether two URLs have the same scheme, host and port; letter case doesn't matter in the first two.
     fileprivate func isOnServer(of other: URL) -> Bool {

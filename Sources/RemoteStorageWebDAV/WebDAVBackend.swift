@@ -154,8 +154,11 @@ public actor WebDAVBackend: RemoteBackend {
         guard found.first(where: { $0.path == directory })?.item.kind == .directory else {
             throw RemoteError.notADirectory(directory)
         }
-        return found.filter { $0.path.parent == directory && !Self.isHidden($0.item.name) }.map(\.item)
-            .sorted { $0.name < $1.name }
+        // Some servers repeat an answer.
+        var listed: Set<RemotePath> = []
+        return found.filter {
+            $0.path.parent == directory && !Self.isHidden($0.item.name) && listed.insert($0.path).inserted
+        }.map(\.item).sorted { $0.name < $1.name }
     }
 
     /// Opens a file.

@@ -211,4 +211,27 @@ struct S3ConfigurationTests {
         #expect(error.code == code && error.message.contains(words), "\(error)")
         #expect(S3Failure.isTransient(response) == ["SlowDown", "InternalError"].contains(name))
     }
+
+    @Test(
+        "and its server's redirect is an error that names the other server, and https if only that differs",
+        arguments: [
+            ("https://storage.example/bucket", "to https://storage.example, ", "Use an endpoint with https://."),
+            ("https://Storage.example:9/bucket", "to https://Storage.example:9, ", "Use an endpoint with https://."),
+            ("https://other.example/bucket", "to https://other.example, ", "Use its URL if you trust it."),
+            ("http://storage.example:9/bucket", "to http://storage.example:9, ", "Use its URL if you trust it."),
+            ("/bucket", "to another server, ", "Use its URL if you trust it."),
+        ]
+    )
+    func redirects(location: String, target: String, remedy: String) throws {
+        let response = HTTPResponse(status: 307, headers: ["Location": location], bytes: [])
+        let endpoint = try #require(URL(string: "http://storage.example"))
+        let error = try #require(S3Failure(response)).error(
+            at: RemotePath("file"),
+            in: S3Location(S3Configuration(bucket: "bucket", endpoint: endpoint))
+        )
+        #expect(
+            error.code == .notAllowed && error.message.contains(target) && error.message.hasSuffix(remedy),
+            "\(error)"
+        )
+    }
 }

@@ -30,6 +30,20 @@ struct FileSystemTests {
         #expect(Folder.fileSystem(of: path, in: "") == nil)
     }
 
+    @Test(
+        "is local only if its type is known to be",
+        arguments: [
+            ("ext4", true), ("xfs", true), ("btrfs", true), ("zfs", true), ("tmpfs", true), ("overlay", true),
+            ("vfat", true), ("nfs4", false), ("cifs", false), ("9p", false), ("virtiofs", false), ("vboxsf", false),
+            ("lustre", false), ("ocfs2", false), ("gfs2", false), ("fuse.sshfs", false), ("fuseblk", false),
+            ("unheardof", false),
+        ]
+    )
+    func known(type: String, isLocal: Bool) {
+        let mounts = "/dev/vda / \(isLocal ? "nfs" : "ext4") rw 0 0\ndevice /mnt \(type) rw 0 0"
+        #expect(Folder.isLocal("/mnt/share", in: mounts) == isLocal)
+    }
+
     @Test("A folder on this device is known as such")
     func local() {
         #expect(Folder(path: FileManager.default.temporaryDirectory.path).isOnThisDevice)

@@ -47,6 +47,13 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("reports a directory that gets new files while it's removed as such, not as an unreachable disk")
+    func busyDirectory() throws {
+        let error = RemoteError(.directoryNotEmpty, at: try RemotePath("busy"), in: "/mnt/share")
+        #expect(error.code == .unavailable)
+        #expect(error.message.contains("“busy” got new files") && !error.message.contains("disk"), "\(error)")
+    }
+
     @Test("signals changes in a directory that doesn't exist yet, also to a backend that forwards")
     func changes() async throws {
         try await withTemporaryFolder { folder in

@@ -156,6 +156,22 @@ struct ScriptedServerTests {
         #expect(error?.code == .unavailable && error?.message.contains("403") == true)
     }
 
+    @Test("An item that the server names several times is listed once")
+    func repeatedItems() async throws {
+        let server = ScriptedServer { line, _ in
+            guard line != "OPTIONS /dav/" else { return ScriptedServer.options }
+            let responses = ["/dav/", "/dav/b/", "/dav/a/", "/dav/b/", "/dav/", "/dav/b"].map {
+                """
+                <response><href>\($0)</href><propstat><prop><resourcetype><collection/></resourcetype></prop>\
+                <status>HTTP/1.1 200 OK</status></propstat></response>
+                """
+            }
+            let xml = "<multistatus xmlns=\"DAV:\">\(responses.joined())</multistatus>"
+            return HTTPResponse(status: 207, headers: [:], bytes: Array(xml.utf8))
+        }
+        #expect(try await server.backend().list(.root)?.map(\.name) == ["a", "b"])
+    }
+
     @Test("An unknown server is probed once, however many requests wait for the result")
     func oneProbe() async throws {
         let server = ScriptedServer { line, _ in

@@ -47,4 +47,30 @@ struct ServerAddressTests {
         #expect(error?.code == .unavailable, "\(String(describing: error))")
         #expect(proxy.lines == ["PROPFIND /dav/ HTTP/1.1", "PROPFIND /moved/ HTTP/1.1"])
     }
+
+    @Test(
+        "is named with scheme and port if a redirect isn't followed, and the remedy for a redirect to https is webdavs",
+        arguments: [
+            ("https://127.0.0.1/dav/", "redirects to https://127.0.0.1. ", "Use webdavs://127.0.0.1."),
+            ("HTTPS://127.0.0.1:8443/dav/", "redirects to https://127.0.0.1:8443. ", "Use webdavs://127.0.0.1:8443."),
+            (
+                "http://127.0.0.1:9/dav/", "redirects to http://127.0.0.1:9. ",
+                "If you trust http://127.0.0.1:9, use its URL."
+            ),
+            ("//[::1]:9/dav/", "redirects to http://[::1]:9. ", "If you trust http://[::1]:9, use its URL."),
+            (
+                "https://other.example/", "redirects to https://other.example. ",
+                "If you trust https://other.example, use its URL."
+            ),
+        ]
+    )
+    func refusedRedirect(location: String, target: String, remedy: String) async throws {
+        let proxy = try FaultProxy(to: 9) { _, _ in .answer(302, headers: ["Location: \(location)"]) }
+        let url = try #require(URL(string: "http://127.0.0.1:\(proxy.port)/dav"))
+        let backend = WebDAVBackend(try WebDAVConfiguration(url: url))
+        let error = await #expect(throws: RemoteError.self) { try await backend.status(of: .root) }
+        let message = try #require(error).message
+        #expect(error?.code == .notAllowed && message.contains(target) && message.hasSuffix(remedy), "\(message)")
+        #expect(proxy.lines.count == 1)
+    }
 }

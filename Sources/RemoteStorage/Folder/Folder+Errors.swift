@@ -45,6 +45,10 @@ extension RemoteError {
         case .fileNameTooLong:
             let message = "A name in “\(name)” is too long for the file system. Choose a shorter name."
             self.init(.invalidPath, message, path: path, cause: error)
+        case .directoryNotEmpty:
+            let message =
+                "“\(name)” got new files while it was removed. Try again. If that fails, close the program that writes there."
+            self.init(.unavailable, message, path: path, cause: error)
         case _ where error.isUnsupported || error == .improperLink:
             let message = "The file system of “\(name)” can't do this (\(error)). Use a folder on another file system."
             self.init(.unsupported, message, path: path, cause: error)

@@ -13,16 +13,25 @@ struct Folder: Sendable {
         let values = try? URL(filePath: path).resourceValues(forKeys: [.volumeIsLocalKey])
         return values?.volumeIsLocal ?? false
         #else
-        guard let mounts = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8),
-            let type = Self.fileSystem(of: path, in: mounts)
-        else { return false }
-        return !Self.remoteFileSystems.contains(type) && !type.hasPrefix("fuse")
+        let mounts = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8)
+        return mounts.map { Self.isLocal(path, in: $0) } ?? false
         #endif
     }
 
-    private static let remoteFileSystems: Set = [
-        "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "davfs",
+    /// The file systems of Linux that only this device changes.
+    ///
+    /// Any other may belong to a network, a cluster, a virtual machine's host or a program. It reports no changes that are
+    /// made elsewhere.
+    private static let localFileSystems: Set = [
+        "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "hfsplus", "jffs2", "jfs", "msdos",
+        "nilfs2", "ntfs", "ntfs3", "overlay", "ramfs", "reiserfs", "rootfs", "tmpfs", "ubifs", "udf", "vfat", "xfs",
+        "zfs",
     ]
+
+    /// Whether `/proc/self/mounts` says that a path is on a local file system.
+    static func isLocal(_ path: String, in mounts: String) -> Bool {
+        fileSystem(of: path, in: mounts).map(localFileSystems.contains) ?? false
+    }
 
     /// The type of the file system that holds a path, as `/proc/self/mounts` names it; `nil` if no entry contains the path.
     static func fileSystem(of path: String, in mounts: String) -> String? {

@@ -10,8 +10,8 @@ struct S3Failure: Equatable, Sendable {
     let code: String?
     /// The bucket's region, if the server names it.
     let region: String?
-    /// The host that the request was redirected to.
-    let host: String?
+    /// The server that the request was redirected to: its host, or its origin as `https://host:port`.
+    let server: String?
     /// The difference between this device's clock and the server's, in seconds.
     let clockDifference: Int?
 
@@ -28,9 +28,7 @@ struct S3Failure: Equatable, Sendable {
         status = response.status
         code = element?["Code"]
         region = element?["Region"] ?? response.headers.first(name: "x-amz-bucket-region")
-        host =
-            element?["Endpoint"]
-            ?? response.headers.first(name: "Location").flatMap { URL(string: $0)?.host(percentEncoded: false) }
+        server = element?["Endpoint"] ?? response.headers.first(name: "Location").flatMap { URL(string: $0)?.origin }
         clockDifference = response.headers.first(name: "Date").flatMap { HTTPDate($0) }
             .map { Int(now.timeIntervalSince($0.date)) }
     }
@@ -75,9 +73,15 @@ struct S3Failure: Equatable, Sendable {
         case ("PermanentRedirect", _), ("AuthorizationHeaderMalformed", _), ("IllegalLocationConstraintException", _),
             (_, 300..<400):
             guard let region else {
+                let redirects = "\(place) redirects to \(server ?? "another server"), which isn't followed"
+                if let url = server.flatMap({ URL(string: $0) }), let own = URL(string: location.origin),
+                    url.addsTLS(to: own)
+                {
+                    return error(.notAllowed, "\(redirects). Use an endpoint with https://.")
+                }
                 return error(
                     .notAllowed,
-                    "\(place) redirects to \(host ?? "another server"), which isn't followed: credentials go to no other server. Use its URL if you trust it."
+                    "\(redirects): credentials go to no other server. Use its URL if you trust it."
                 )
             }
             return error(

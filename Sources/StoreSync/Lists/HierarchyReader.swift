@@ -104,11 +104,12 @@ struct HierarchyReader: Sendable {
             guard let deleted = deleted[document.document], document.info.unreadable == nil else { return false }
             return document.info.value?.wasDeleted(accordingTo: deleted) ?? true
         }
+        // A backend's own hooks may list a document twice.
         return Dictionary(
-            uniqueKeysWithValues: left.map {
+            left.map {
                 ($0.document, .init(.removalInterrupted($0.document), at: hierarchy.document($0.document).root))
             }
-        )
+        ) { first, _ in first }
     }
 }
 

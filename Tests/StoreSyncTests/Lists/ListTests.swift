@@ -166,6 +166,33 @@ struct ListTests {
         #expect(await code { try await device.listClients(of: fixture.document).value } == .documentDeleted)
     }
 
+    /// A backend whose lists have every item twice.
+    private actor RepeatingBackend: ForwardingBackend {
+        nonisolated let base: any RemoteBackend
+
+        init(_ base: any RemoteBackend) { self.base = base }
+
+        func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+            try await base.list(directory).map { $0 + $0 }
+        }
+    }
+
+    @Test("a document whose removal is incomplete is reported, also if the storage lists it twice")
+    func repeatedDocument() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        try device.write("one")
+        _ = try await device.push().value
+        _ = try await device.removeDocument().value
+        let root = fixture.hierarchy.document(fixture.document).root
+        try await fixture.remote.createDirectory(at: root)
+        let reader = try fixture.device("b", backend: RepeatingBackend(fixture.remote))
+        let list = try await reader.listDocuments().value
+        #expect(list.documents.isEmpty && list.unreadable.map(\.path) == ["\(root)"])
+        let status = try await reader.status().value
+        #expect(status.documents.isEmpty && Set(status.unreadable.map(\.path)) == ["\(root)"])
+    }
+
     @Test("the lists of 100 documents are five round trips deep")
     func depth() async throws {
         let fixture = try Fixture()

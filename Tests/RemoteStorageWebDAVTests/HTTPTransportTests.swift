@@ -1,0 +1,75 @@
+import Dispatch
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import ServerFixtures
+import Testing
+import ThreadSupport
+
+@Suite("The transport of a server", .timeLimit(.minutes(60)))
+struct HTTPTransportTests {
+    /// No credentials; `sending` is called each time that a request is about to be sent.
+    private struct Observer: HTTPAuthentication {
+        let sending: @Sendable (HTTPRequest) -> Void
+
+        func headers(for request: HTTPRequest, host: String) -> [(String, String)] {
+            sending(request)
+            return []
+        }
+
+        func isChallenged(by headers: HTTPHeaders, after sent: String?, _ count: Int) throws -> Bool { false }
+    }
+
+    @Test("lets a request wait for a free connection longer than the limit for connecting, and sends it once")
+    func queue() async throws {
+        let (arrivals, arrival) = AsyncStream.makeStream(of: Void.self)
+        let gate = DispatchSemaphore(value: 0)
+        let proxy = try FaultProxy(to: 9) { _, line in
+            guard !line.contains("/last") else { return .answer(204) }
+            arrival.yield()
+            // Every request passes as soon as the gate is opened once.
+            gate.wait()
+            gate.signal()
+            return .answer(204)
+        }
+        var settings = HTTPSettings(origin: "http://127.0.0.1:\(proxy.port)", name: "server") { _, _ in false }
+        settings.retries = .none
+        settings.timeouts.connect = .seconds(2)
+        let rounds = Locked(0)
+        let transport = HTTPTransport(
+            settings,
+            Observer { request in
+                guard request.target == "/last" else { return }
+                let round = rounds.withLock { rounds in
+                    rounds += 1
+                    return rounds
+                }
+                // The first wait has reached the limit.
+                if round == 2 { gate.signal() }
+            }
+        )
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            var iterator = arrivals.makeAsyncIterator()
+            for number in 0..<64 {
+                group.addTask {
+                    // A request that fails must not stop the test.
+                    defer { arrival.yield() }
+                    return try await transport.send(
+                        HTTPRequest(method: .GET, target: "/\(number)", replyLimit: 1)
+                    ).status
+                }
+                _ = await iterator.next()
+            }
+            do {
+                defer { gate.signal() }
+                var request = HTTPRequest(method: .MKCOL, target: "/last", replyLimit: 1)
+                request.mayBeRepeated = false
+                let response = try await transport.send(request)
+                #expect(response.status == 204 && !response.wasRepeated)
+            }
+            for try await status in group { #expect(status == 204) }
+        }
+        #expect(rounds.withLock(\.self) >= 2)
+        #expect(proxy.lines.count == 65)
+    }
+}
