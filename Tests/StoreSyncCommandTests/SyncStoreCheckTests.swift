@@ -47,6 +47,27 @@ extension CommandTests {
             }
         }
 
+        @Test(
+            "A store that can't be written isn't synchronized, and nothing is created",
+            .enabled(if: Mount.isPossible)
+        )
+        func readOnly() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let disk = device.home.appending(path: "disk", directoryHint: .isDirectory)
+            try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: false)
+            let mount = try await Mount(at: disk, options: "size=1m")
+            let store = disk.appending(path: "store.sqlite")
+            try device.write("one")
+            try FileManager.default.copyItem(at: device.store, to: store)
+            try await mount.remount("ro")
+            let result = try await sync(device, store)
+            try expectFailure(result, 73, "cannotWrite")
+            #expect(try result.errorMessage().contains(disk.path), "\(result)")
+            #expect(try Listing(of: fixture.share).isEmpty)
+            try await mount.unmount()
+        }
+
         @Test("In an application without the document, no document is created for a store that doesn't exist")
         func missing() async throws {
             let fixture = try Fixture()
