@@ -68,6 +68,28 @@ extension CommandTests {
             try await mount.unmount()
         }
 
+        @Test("An empty file is an empty database, as check says too")
+        func empty() async throws {
+            let device = try Fixture().device("laptop")
+            try Data().write(to: device.store)
+            let result = try await sync(device)
+            try expectFailure(result, 66, "storeNotFound")
+            #expect(try result.errorMessage().contains("is an empty database"), "\(result)")
+        }
+
+        @Test("A path below a file, or in a missing directory, is 66, and the error says what to check")
+        func paths() async throws {
+            let device = try Fixture().device("laptop")
+            try device.write("one")
+            for (path, words) in [
+                ("store.sqlite/x", "is a file, not a directory"), ("missing/x", "create the directory"),
+            ] {
+                let result = try await sync(device, device.home.appending(path: path))
+                try expectFailure(result, 66, "storeNotFound")
+                #expect(try result.errorMessage().contains(words), "\(result)")
+            }
+        }
+
         @Test("In an application without the document, no document is created for a store that doesn't exist")
         func missing() async throws {
             let fixture = try Fixture()
