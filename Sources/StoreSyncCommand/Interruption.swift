@@ -21,8 +21,12 @@ final class Interruption: @unchecked Sendable {
         self.supervisor = supervisor
         let (received, task) = (received, task)
         sources = [SIGINT, SIGTERM].map { number in
-            Foundation.signal(number, SIG_IGN)
+            // A signal that comes before the source is registered must end the process, so it isn't ignored until then.
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            #if canImport(Darwin)
+            // The source only observes the signal there, and the default action would still end the process.
+            source.setRegistrationHandler { Foundation.signal(number, SIG_IGN) }
+            #endif
             source.setEventHandler {
                 let isFirst = received.withLock { received in
                     defer { received = received ?? number }

@@ -8,6 +8,6 @@ struct List: AsyncParsableCommand {
     )
 
     func run() async throws {
-        throw ValidationError("Say what to list: storesync list documents, or storesync list clients.")
+        throw UsageError("Say what to list: storesync list documents, or storesync list clients.")
     }
 }

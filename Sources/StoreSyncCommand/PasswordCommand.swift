@@ -14,7 +14,7 @@ struct PasswordCommand: AsyncParsableCommand {
     )
 
     func run() async throws {
-        throw ValidationError("Say what to do with the password: storesync password change.")
+        throw UsageError("Say what to do with the password: storesync password change.")
     }
 
     /// `storesync password change`.

@@ -82,7 +82,7 @@ struct Pull: AsyncParsableCommand {
         var upload = WholeStoreDownloadRequest.Upload(of: try RemoteIdentifier(from))
         guard let generation else { return upload }
         let parts = generation.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let number = parts.first.flatMap({ Int($0) }), number > 0 else {
+        guard let number = parts.first.flatMap({ Int($0) }), number > 0, parts.last?.isEmpty == false else {
             throw UsageError(
                 "“\(generation)” isn't a generation. Give a number, as storesync status lists it."
             )

@@ -11,7 +11,7 @@ struct Remove: AsyncParsableCommand {
     )
 
     func run() async throws {
-        throw ValidationError("Say what to remove: storesync remove document, remove client or remove application.")
+        throw UsageError("Say what to remove: storesync remove document, remove client or remove application.")
     }
 }
 

@@ -5,9 +5,6 @@ struct Report: Sendable {
     let isJSON: Bool
     let isQuiet: Bool
 
-    /// The report for errors that occur before the options are known.
-    static let standard = Report(isJSON: true, isQuiet: false)
-
     init(isJSON: Bool, isQuiet: Bool) {
         self.isJSON = isJSON
         self.isQuiet = isQuiet

@@ -36,8 +36,11 @@ struct StoreSyncCommand: AsyncParsableCommand {
             }
         } catch {
             let isHelp = exitCode(for: error) == .success
-            guard !isHelp, !(error is ExitCode), arguments.contains("--json") else { exit(withError: error) }
-            Report.standard.failure(code: "usage", message: message(for: error))
+            let isJSON = arguments.contains("--json")
+            // A command that only has subcommands names them. The usage that is printed otherwise isn't that command's.
+            let missing = (error as? UsageError)?.message
+            guard !isHelp, !(error is ExitCode), isJSON || missing != nil else { exit(withError: error) }
+            Report(isJSON: isJSON, isQuiet: false).failure(code: "usage", message: missing ?? message(for: error))
             Foundation.exit(ExitCode.validationFailure.rawValue)
         }
     }

@@ -74,6 +74,6 @@ extension Sync {
         if synchronized.conflicts > 0 {
             parts.append("\(edits(synchronized.conflicts)) overwritten or left out: see storesync conflicts \(store)")
         }
-        return "\(Self.time()) \(parts.joined(separator: "; "))"
+        return "\(Date.now.formatted(.iso8601)) \(parts.joined(separator: "; "))"
     }
 }

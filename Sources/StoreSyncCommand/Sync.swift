@@ -78,6 +78,7 @@ struct Sync: AsyncParsableCommand {
 
         struct Published: Encodable {
             let changes: Int
+            /// The size of the written files; with `--dry-run`, the size of the edits alone.
             let bytes: Int64
         }
 

@@ -1,6 +1,9 @@
 import Foundation
+import Operations
 import TestSupport
 import Testing
+
+@testable import StoreSyncCommand
 
 extension CommandTests {
     @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave no damage", .serialized)
@@ -27,6 +30,20 @@ extension CommandTests {
             #expect(try verify.json()["problems"] == .array([]), "\(verify)")
             #expect(try verify.json()["warnings"] == .array([]), "\(verify)")
         }
+
+        #if os(Linux)
+        @Test("A signal is never ignored, not even while the command is starting")
+        func starting() async {
+            await #expect(processExitsWith: .success) {
+                _ = Interruption(cancelling: OperationSupervisor())
+                let former = InterruptionTests.signals.map { Foundation.signal($0, SIG_DFL) }
+                let isIgnored = former.contains {
+                    unsafeBitCast($0, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+                }
+                exit(isIgnored ? EXIT_FAILURE : EXIT_SUCCESS)
+            }
+        }
+        #endif
 
         @Test("A push that is interrupted at any moment publishes all or nothing", arguments: signals)
         func push(signal: Int32) async throws {

@@ -67,6 +67,15 @@ extension CommandTests {
             #expect(message.contains(word) && !message.contains("--json"), "\(message)")
         }
 
+        @Test("A command without its subcommand names the subcommands, and points to no other help")
+        func subcommands() async throws {
+            for (command, words) in [("list", "list documents"), ("remove", "remove client"), ("password", "change")] {
+                let result = try await Fixture().run([command])
+                #expect(result.status == 64 && result.errorOutput.contains("storesync \(command)"), "\(result)")
+                #expect(result.errorOutput.contains(words) && !result.errorOutput.contains("--help"), "\(result)")
+            }
+        }
+
         @Test("--json before the command is wrong usage, as an object")
         func position() async throws {
             try expectFailure(try await Fixture().run(["--json", "status"]), 64, "usage")

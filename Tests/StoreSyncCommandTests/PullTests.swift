@@ -179,7 +179,9 @@ extension CommandTests {
             #expect(try former.json()["generation"]?.number == 1)
             #expect(try desktop.notes() == ["one"])
             try expectFailure(try await desktop.pull("--generation", "1"), 64, "usage")
-            try expectFailure(try await desktop.pull("--from", client, "--generation", "new"), 64, "usage")
+            for wrong in ["new", "1-"] {
+                try expectFailure(try await desktop.pull("--from", client, "--generation", wrong), 64, "usage")
+            }
             try expectFailure(try await desktop.pull("--from", client, "--generation", "7"), 66, "noUploadedStore")
             #expect(try await desktop.pull().json()["generation"]?.number == 2)
         }

@@ -222,7 +222,7 @@ extension CommandTests {
             let result = try await device.run("register", "--no-encrypt")
             #expect(result.status == 73, "\(result)")
             #expect(try result.errorCode() == "cannotWrite")
-            #expect(try result.errorMessage().contains("on this device"))
+            #expect(try result.errorMessage().contains("isn't a directory on this device"))
             #expect(try Listing(of: fixture.share).isEmpty)
         }
     }

@@ -47,6 +47,49 @@ extension CommandTests {
             }
         }
 
+        @Test(
+            "A store that can't be written isn't synchronized, and nothing is created",
+            .enabled(if: Mount.isPossible)
+        )
+        func readOnly() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let disk = device.home.appending(path: "disk", directoryHint: .isDirectory)
+            try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: false)
+            let mount = try await Mount(at: disk, options: "size=1m")
+            let store = disk.appending(path: "store.sqlite")
+            try device.write("one")
+            try FileManager.default.copyItem(at: device.store, to: store)
+            try await mount.remount("ro")
+            let result = try await sync(device, store)
+            try expectFailure(result, 73, "cannotWrite")
+            #expect(try result.errorMessage().contains(disk.path), "\(result)")
+            #expect(try Listing(of: fixture.share).isEmpty)
+            try await mount.unmount()
+        }
+
+        @Test("An empty file is an empty database, as check says too")
+        func empty() async throws {
+            let device = try Fixture().device("laptop")
+            try Data().write(to: device.store)
+            let result = try await sync(device)
+            try expectFailure(result, 66, "storeNotFound")
+            #expect(try result.errorMessage().contains("is an empty database"), "\(result)")
+        }
+
+        @Test("A path below a file, or in a missing directory, is 66, and the error says what to check")
+        func paths() async throws {
+            let device = try Fixture().device("laptop")
+            try device.write("one")
+            for (path, words) in [
+                ("store.sqlite/x", "is a file, not a directory"), ("missing/x", "create the directory"),
+            ] {
+                let result = try await sync(device, device.home.appending(path: path))
+                try expectFailure(result, 66, "storeNotFound")
+                #expect(try result.errorMessage().contains(words), "\(result)")
+            }
+        }
+
         @Test("In an application without the document, no document is created for a store that doesn't exist")
         func missing() async throws {
             let fixture = try Fixture()

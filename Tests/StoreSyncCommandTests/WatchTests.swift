@@ -181,6 +181,7 @@ extension CommandTests {
             for end in ["uploaded store.sqlite", "published 1 edit"] {
                 let line = try #require(await child.line())
                 #expect(line.hasSuffix(end), "\(line)")
+                #expect(line.prefixMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/) != nil, "\(line)")
             }
             child.signal(SIGTERM)
             let result = await child.finish()

@@ -105,6 +105,17 @@ struct LegacyTreeTests {
         #expect(try tree.contents() == before)
     }
 
+    @Test("it's listed, verified and removed by a device without memory, although it has no registration")
+    func removing() async throws {
+        let tree = try Tree()
+        let device = try tree.fixture.device("new")
+        #expect(try await device.listDocuments().value.documents.map(\.document.rawValue) == ["notes"])
+        #expect(try await device.listClients().value.clients.map(\.client.rawValue) == [Self.client])
+        #expect(try await device.verify().value.problems.isEmpty)
+        _ = try await device.removeApplication().value
+        #expect(try tree.contents().isEmpty)
+    }
+
     @Test("R3, R11, R12, R16–R18: registering adds this client and nothing else")
     func registering() async throws {
         let tree = try Tree()

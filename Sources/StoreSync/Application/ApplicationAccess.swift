@@ -46,24 +46,13 @@ public struct ApplicationAccess: Sendable {
 
     /// Returns the seal of the application's files without changing this device's memory.
     ///
-    /// A tree without a registration isn't TICoreDataSync's if a client's file in it is sealed: the registration is
-    /// missing.
-    ///
     /// - Throws: ``StoreSyncError/Code/applicationMissing``, and the errors of opening an application.
     func seal(_ context: OperationContext) async throws -> ApplicationSeal {
         let hooks = backend.applicationRegistrationHooks
         async let exists = hooks.applicationDirectoryExists(hierarchy)
         let files = try await EncryptionFiles.fetch(hooks, hierarchy)
         guard try await exists else { throw missing }
-        let seal = try await unlocking.seal(files, context)
-        guard files.registration == nil else { return seal }
-        let infos = try await hooks.listClients(hierarchy).concurrentMap { [hierarchy] in
-            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
-        }
-        guard !infos.contains(where: { $0.map { EpochKey.isSealed($0) } ?? false }) else {
-            throw unlocking.registrationMissing
-        }
-        return seal
+        return try await unlocking.seal(files, context)
     }
 }
 

@@ -91,7 +91,7 @@ public protocol ApplicationRegistrationHooks: ClientNoteHooks {
 extension ApplicationRegistrationHooks {
     /// Asks for the directory's status.
     public func applicationDirectoryExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool {
-        try await backend.status(of: hierarchy.root) != nil
+        try await backend.status(of: hierarchy.root)?.kind == .directory
     }
 
     /// Creates the innermost directories concurrently.

@@ -70,14 +70,8 @@ extension ApplicationRegistrationOperation {
         // A device that creates an application in place starts with the registration, so parts without it are still
         // arriving.
         if clients.isEmpty, hierarchy.isEmpty(missing) { return .empty }
-        if isLegacy(clients, infos) { return .legacy }
-        throw StoreSyncError(
-            .applicationIncomplete,
-            """
-            \(hierarchy.root) on the remote has clients but no registration: it is still arriving, or was damaged. \
-            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
-            """
-        )
+        if unlocking.isLegacy(clients, infos) { return .legacy }
+        throw unlocking.unregistered
     }
 
     private func registered(_ files: EncryptionFiles, _ pin: ApplicationPin?) throws -> Found? {
@@ -103,16 +97,5 @@ extension ApplicationRegistrationOperation {
             \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
-    }
-
-    /// Whether clients without a registration are those of an unencrypted tree of TICoreDataSync.
-    ///
-    /// Every saved device info must be readable. An unreadable one may be sealed, and then the others prove nothing.
-    private func isLegacy(_ clients: [RemoteIdentifier], _ infos: [[UInt8]?]) -> Bool {
-        let saved = zip(clients, infos).compactMap { client, bytes in bytes.map { (client, $0) } }
-        return !saved.isEmpty
-            && saved.allSatisfy { client, bytes in
-                (try? DeviceInfo(bytes, at: hierarchy.deviceInfo(client))) != nil
-            }
     }
 }

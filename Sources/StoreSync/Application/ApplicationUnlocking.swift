@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// The files on the remote that say how an application is encrypted, read at one moment.
 struct EncryptionFiles: Sendable {
@@ -87,13 +88,19 @@ struct ApplicationUnlocking: Sendable {
 
     /// Inspects an application without changing this device's memory.
     ///
+    /// A directory that has neither a registration nor keys must be a tree that TICoreDataSync wrote.
+    ///
     /// - Returns: `nil` if it isn't encrypted.
     func inspect(_ files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
         try checkPin(pin, registration?.info, files)
         guard registration != nil || !files.hasSalt && files.passwordTest == nil else { throw registrationMissing }
-        guard let registration, registration.info.isEncrypted else { return nil }
+        guard let registration else {
+            try await requireLegacyTree()
+            return nil
+        }
+        guard registration.info.isEncrypted else { return nil }
         guard let passwordTest = files.passwordTest else {
             throw StoreSyncError(
                 .applicationIncomplete,
@@ -123,6 +130,45 @@ struct ApplicationUnlocking: Sendable {
             or was lost or hidden. Nothing was written. \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
+    }
+
+    /// The directory has parts of an application, but no registration, and TICoreDataSync didn't write it.
+    var unregistered: StoreSyncError {
+        StoreSyncError(
+            .applicationIncomplete,
+            """
+            \(hierarchy.root) on the remote has no registration: it is still arriving, was damaged, or isn't an application. \
+            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
+            """
+        )
+    }
+
+    /// Refuses a directory without a registration unless it's an unencrypted tree of TICoreDataSync.
+    ///
+    /// Other directories may be an application that is still arriving, or have nothing to do with this package.
+    private func requireLegacyTree() async throws {
+        async let parts = hooks.missingParts(hierarchy)
+        let clients = try await hooks.listClients(hierarchy)
+        let infos = try await clients.concurrentMap { [hooks, hierarchy] in
+            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
+        }
+        guard !infos.contains(where: { $0.map { EpochKey.isSealed($0) } ?? false }) else { throw registrationMissing }
+        guard !isLegacy(clients, infos) else { return }
+        guard let missing = try await parts, !hierarchy.isEmpty(missing) else {
+            throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
+        }
+        throw unregistered
+    }
+
+    /// Whether clients without a registration are those of an unencrypted tree of TICoreDataSync.
+    ///
+    /// Every saved device info must be readable. An unreadable one may be sealed, and then the others prove nothing.
+    func isLegacy(_ clients: [RemoteIdentifier], _ infos: [[UInt8]?]) -> Bool {
+        let saved = zip(clients, infos).compactMap { client, bytes in bytes.map { (client, $0) } }
+        return !saved.isEmpty
+            && saved.allSatisfy { client, bytes in
+                (try? DeviceInfo(bytes, at: hierarchy.deviceInfo(client))) != nil
+            }
     }
 
     /// Returns the key that this device keeps of an application's epoch, whatever the key file says.

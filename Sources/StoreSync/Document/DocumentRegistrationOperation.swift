@@ -157,7 +157,7 @@ public actor DocumentRegistrationOperation: Operation {
                 )
                 : StoreSyncError(
                     .documentNotFound,
-                    "\(application.application) has no document \(request.document). Check the name; pushing creates it."
+                    "\(application.application) has no document \(request.document). Check the name; a push or sync creates it."
                 )
         }
         async let listed = hooks.listDocuments(application.hierarchy)

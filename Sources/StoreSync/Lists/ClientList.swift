@@ -13,7 +13,9 @@ public struct ClientList: Sendable, Hashable {
         public let userInfo: [String: PropertyListValue]
         /// The documents that it's registered with; in the list of a document's clients, only that document.
         public let documents: [RemoteIdentifier]
-        /// When it last pushed or pulled one of these, by its own clock; `nil` if that isn't known.
+        /// When it last pushed, pulled or synchronized one of these, by its own clock; `nil` if that isn't known.
+        ///
+        /// A device that synchronizes records notes the time at most every half hour.
         public let lastSync: Date?
     }
 

@@ -17,7 +17,9 @@ public struct DocumentList: Sendable, Hashable {
         public let originalDeviceDescription: String
         /// The clients that are registered with it.
         public let clients: [RemoteIdentifier]
-        /// When each client last pushed or pulled it, by the client's clock, as far as that is known.
+        /// When each client last pushed, pulled or synchronized it, by the client's clock, as far as that is known.
+        ///
+        /// A device that synchronizes records notes the time at most every half hour.
         public let lastSyncs: [RemoteIdentifier: Date]
 
         init(_ document: HierarchyReader.Document, lastSyncs: [RemoteIdentifier: Date]) {

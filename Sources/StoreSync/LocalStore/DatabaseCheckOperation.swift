@@ -7,19 +7,31 @@ import Operations
 actor DatabaseCheckOperation: Operation {
     private let url: URL
     private let key: DocumentKey
+    private let writes: Bool
     private let state: StateDirectory
 
-    init(_ url: URL, of key: DocumentKey, state: StateDirectory) {
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - key: The document.
+    ///   - writes: Whether the synchronization will write the store.
+    ///   - state: This device's memory.
+    init(_ url: URL, of key: DocumentKey, writes: Bool, state: StateDirectory) {
         self.url = url
         self.key = key
+        self.writes = writes
         self.state = state
     }
 
     func main(_ context: OperationContext) async throws {
-        try await context.blocking { [url, key, state] in
+        try await context.blocking { [url, key, writes, state] in
             let store = try LocalStore(url)
             guard try store.exists, try !state.hasSynchronized(key) else { return }
             try StoreSnapshot.checkDatabase(store)
+            for path in writes ? [store.path, store.directory.path] : [] where access(path, W_OK) != 0 {
+                throw StoreSyncError(writing: path, errno: errno)
+            }
         }
     }
 }

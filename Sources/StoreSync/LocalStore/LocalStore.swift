@@ -29,8 +29,8 @@ struct LocalStore: Sendable {
 
     /// Finds a store, which need not exist.
     ///
-    /// - Throws: ``StoreSyncError`` if the directory doesn't exist, the name is too long, or the path exists and isn't
-    ///   a file.
+    /// - Throws: ``StoreSyncError`` if the directory doesn't exist or is a file, the name is too long, or the path exists
+    ///   and isn't a file.
     init(
         _ url: URL,
         pages: PageHash = .plain,
@@ -46,7 +46,17 @@ struct LocalStore: Sendable {
         } else {
             let parent = url.deletingLastPathComponent()
             guard let resolved = parent.path.canonicalPath else {
-                throw StoreSyncError(.storeNotFound, "The directory \(parent.path) doesn't exist on this device.")
+                throw StoreSyncError(
+                    .storeNotFound,
+                    "The directory \(parent.path) doesn't exist on this device. Check the path, or create the directory."
+                )
+            }
+            var status = stat()
+            guard stat(resolved, &status) != 0 || status.st_mode & S_IFMT == S_IFDIR else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    "\(parent.path) is a file, not a directory. Check the path of the store."
+                )
             }
             self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent.asKey)
         }

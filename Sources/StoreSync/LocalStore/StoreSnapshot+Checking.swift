@@ -42,6 +42,12 @@ extension StoreSnapshot {
             }
         case .databaseAtRest: break
         case .file:
+            guard try store.byteCount > 0 else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    "\(store.path) is an empty database: it has no tables to synchronize. Create them with the app first."
+                )
+            }
             throw StoreSyncError(
                 .storeNotFound,
                 """

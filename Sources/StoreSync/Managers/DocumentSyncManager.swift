@@ -247,8 +247,8 @@ public struct DocumentSyncManager: Sendable {
 
     /// Synchronizes a store record by record: merges what this and other devices have edited at once.
     ///
-    /// Creates the application and the document if needed, but nothing unless there is a database that can be read. A
-    /// missing store is downloaded.
+    /// Creates the application and the document if needed, but nothing unless there is a database that can be read and
+    /// written. A missing store is downloaded.
     ///
     /// - Parameters:
     ///   - request: The store.
@@ -270,7 +270,7 @@ public struct DocumentSyncManager: Sendable {
     }
 
     /// Registers as ``register(description:mayCreate:after:options:)`` does, but creates nothing for a store that is missing or
-    /// can't be read.
+    /// can't be read and written.
     private func register(
         synchronizing request: SynchronizationRequest,
         after dependencies: [any OperationReference],
@@ -278,7 +278,7 @@ public struct DocumentSyncManager: Sendable {
     ) -> OperationHandle<DocumentRegistration> {
         let (manager, url, mayCreate) = (manager, request.url, !request.isPreview)
         let check = manager.supervisor.add(
-            DatabaseCheckOperation(url, of: manager.documentKey(document), state: manager.state),
+            DatabaseCheckOperation(url, of: manager.documentKey(document), writes: mayCreate, state: manager.state),
             after: dependencies,
             options: manager.options(ofStepBefore: options, of: document)
         )

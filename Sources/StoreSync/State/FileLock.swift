@@ -86,7 +86,16 @@ final class FileLock: Sendable {
         // A former holder that was killed has left its name.
         try? file.truncate(to: 0)
         guard mode == .exclusive else { return }
-        try? file.write("\(holder) of process \(getpid())".utf8.prefix(Self.maximumNameBytes))
+        try? file.write("\(Self.words(for: holder)) of process \(getpid())".utf8.prefix(Self.maximumNameBytes))
+    }
+
+    /// A holder in words: an operation without a name of its own has the name of its type.
+    private static func words(for holder: String) -> String {
+        let suffix = "Operation"
+        guard holder.hasSuffix(suffix) else { return holder }
+        return holder.dropLast(suffix.count).reduce(into: "the") { words, character in
+            words += character.isUppercase ? " \(character.lowercased())" : "\(character)"
+        }
     }
 
     private static let maximumNameBytes = 200

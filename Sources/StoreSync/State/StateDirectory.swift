@@ -137,10 +137,21 @@ public final class StateDirectory: Sendable {
         } catch {
             throw StoreSyncError(
                 .cannotWrite,
-                "The state directory \(url.path) can't be created on this device. Choose another with --state, or check its permissions.",
+                """
+                The state directory \(url.path) \(obstacle(at: url)) on this device. Choose another with --state, or check its \
+                permissions.
+                """,
                 cause: error
             )
         }
+    }
+
+    /// Why a path can't be made a state directory.
+    private static func obstacle(at url: URL) -> String {
+        var status = stat()
+        guard stat(url.path, &status) == 0 else { return "can't be created" }
+        guard status.st_mode & S_IFMT == S_IFDIR else { return "isn't a directory" }
+        return status.st_uid == geteuid() ? "can't be written" : "belongs to another user"
     }
 
     // MARK: Access

@@ -14,7 +14,9 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let userInfo: [String: PropertyListValue]
         /// The documents it's registered with.
         public let documents: [RemoteIdentifier]
-        /// When it last pushed or pulled one of them, by its own clock; `nil` if that isn't known.
+        /// When it last pushed, pulled or synchronized one of them, by its own clock; `nil` if that isn't known.
+        ///
+        /// A device that synchronizes records notes the time at most every half hour.
         public let lastSync: Date?
     }
 
@@ -28,7 +30,9 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let userInfo: [String: PropertyListValue]
         /// The newest store of each client.
         public let stores: [Store]
-        /// When each client last pushed or pulled it, by the client's clock, as far as that is known.
+        /// When each client last pushed, pulled or synchronized it, by the client's clock, as far as that is known.
+        ///
+        /// A device that synchronizes records notes the time at most every half hour.
         public internal(set) var lastSyncs: [RemoteIdentifier: Date] = [:]
         /// The clients that synchronize it record by record; empty if none does.
         public internal(set) var synchronizing: [SynchronizingClient] = []

@@ -281,7 +281,9 @@ extension WholeStoreUploadOperation {
     func givenUp(_ plan: UploadPlan, _ target: UploadTarget) -> [String] {
         guard request.baseline == nil else { return [] }
         let heads = Set(Lineage.heads(of: target.published.manifests).map(\.name))
+        // This device needn't have pulled its own uploads, also if it remembers only later ones, which the remote has lost.
         let unseen = heads.intersection(plan.manifest.includes).subtracting(target.opened)
+            .filter { $0.client != target.client }
         return unseen.sorted().map {
             """
             This replaces \($0), which this device has never pulled: other devices that have it lose its edits by their \

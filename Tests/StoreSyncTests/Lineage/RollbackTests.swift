@@ -69,6 +69,7 @@ struct RollbackTests {
             upload.warnings.contains { $0.hasPrefix("Generation") && $0.contains("given it up") },
             "\(upload.warnings)"
         )
+        #expect(!upload.warnings.contains { $0.contains("never pulled") }, "\(upload.warnings)")
         #expect(upload.generation == 6 && !upload.isUnchanged && upload.divergedFrom.isEmpty)
         #expect(try await scene.a.verify().value.problems.isEmpty)
         _ = try await scene.b.pull().value

@@ -81,6 +81,14 @@ struct FileLockTests {
         }
     }
 
+    @Test("names an operation in words, not by its type")
+    func operation() throws {
+        let lock = try state.lock(diary, .exclusive, by: "WholeStoreUploadOperation")
+        defer { lock.release() }
+        let error = #expect(throws: StoreSyncError.self) { try state.lock(diary, .exclusive) }
+        #expect(error?.message.contains("used by the whole store upload of process \(getpid())") == true)
+    }
+
     @Test("names no holder when shared locks are the reason")
     func sharedRefusal() throws {
         let subject = FileLock.Subject.application(StateFixture.notes)
