@@ -142,9 +142,7 @@ package final class Replica {
         // What the store refused may have changed.
         try ReplicaRefusals(state).removeAll()
         if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set.decoded()) }
-        let reference = try log.insert(set, origin)
-        if set.header.schemaDescription != nil { try log.readAgain() }
-        return reference
+        return try log.insert(set, origin)
     }
 
     /// Takes sets back that no other device knows, so that their edits are captured again.

@@ -44,7 +44,7 @@ struct ReplicaLog {
     func insert(_ set: any ChangeSetSource, _ origin: Origin) throws -> SetReference {
         let bytes = try set.encoded
         let digest = SetDigest(of: bytes)
-        try versions.remember(set.header)
+        if try versions.remember(set.header) { try readAgain() }
         try db.execute(
             """
             INSERT INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
@@ -69,7 +69,7 @@ struct ReplicaLog {
     /// Lets the next integration judge the sets: something has changed by which it does.
     func markUnjudged() throws { try ReplicaFact.unjudged.writeNumber(1, db) }
 
-    /// Judges again which waiting sets the store can read, because a schema is new.
+    /// Judges again which waiting sets the store can read, because a schema or its number is new.
     func readAgain() throws {
         for entry in try entries(.waiting, where: "readable = 0") {
             guard let set = try bytes(of: entry.reference).map({ try EncodedChangeSet(decoding: $0) }),

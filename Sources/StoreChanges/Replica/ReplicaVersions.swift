@@ -12,23 +12,30 @@ struct ReplicaVersions {
     }
 
     /// Remembers the schema of a set.
-    func remember(_ header: SyncChangeSet.Header) throws {
+    ///
+    /// - Parameter header: The set's header.
+    /// - Returns: Whether the schema, or its description, wasn't known yet, or had a lower number.
+    /// - Throws: `DatabaseError`.
+    func remember(_ header: SyncChangeSet.Header) throws -> Bool {
         try remember(header.schema, header.schemaDescription)
     }
 
-    private func remember(_ version: SchemaVersion, _ description: SchemaDescription?) throws {
-        guard version.digest != .none else { return }
+    @discardableResult
+    private func remember(_ version: SchemaVersion, _ description: SchemaDescription?) throws -> Bool {
+        guard version.digest != .none else { return false }
         try db.execute(
             """
             INSERT INTO schemas (digest, number, bytes) VALUES (?, ?, ?)
             ON CONFLICT (digest) DO UPDATE
             SET number = max(number, excluded.number), bytes = ifnull(bytes, excluded.bytes)
+            WHERE number < excluded.number OR bytes IS NULL AND excluded.bytes IS NOT NULL
             """,
             [
                 .blob(version.digest.rawValue), .integer(Int64(clamping: version.number)),
                 description.map { .blob($0.encoded) } ?? .null,
             ]
         )
+        return db.writtenCount > 0
     }
 
     /// The version of the store's schema: a schema that no set has yet gets the next number.

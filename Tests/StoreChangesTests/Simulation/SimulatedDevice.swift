@@ -46,8 +46,14 @@ final class SimulatedDevice {
     }
 
     /// Opens a replica; every other client divides many changes into sets of three.
-    private static func replica(in db: Database, _ schema: StoreSchema, of client: ClientID) throws -> Replica {
-        let replica = try Replica(db, schema, SynchronizedStore.Identity(document: "notes", client: client))
+    private static func replica(
+        in db: Database,
+        _ schema: StoreSchema,
+        of client: ClientID,
+        takesOlderSchema: Bool = false
+    ) throws -> Replica {
+        let identity = SynchronizedStore.Identity(document: "notes", client: client)
+        let replica = try Replica(db, schema, identity, takesOlderSchema: takesOlderSchema)
         if client.rawValue.utf8.reduce(0, &+).isMultiple(of: 2) { replica.limits.changes = 3 }
         return replica
     }
@@ -87,18 +93,18 @@ final class SimulatedDevice {
     }
 
     /// Goes on as another client.
-    func become(_ name: String) throws {
+    func become(_ name: String, takesOlderSchema: Bool = false) throws {
         client = ClientID(rawValue: name)
         replica = try replicaDatabase.write { [client, schema] db in
-            try Self.replica(in: db, schema, of: client)
+            try Self.replica(in: db, schema, of: client, takesOlderSchema: takesOlderSchema)
         }
     }
 
     /// Changes the schema as an update of the app does, and opens the replica again.
-    func migrate(_ sql: String) throws {
+    func migrate(_ sql: String, takesOlderSchema: Bool = false) throws {
         try store.write { try $0.execute(sql: sql) }
         schema = try store.read { try StoreSchema($0) }
-        try become(client.rawValue)
+        try become(client.rawValue, takesOlderSchema: takesOlderSchema)
     }
 
     /// Whether sets wait for an update of the app.

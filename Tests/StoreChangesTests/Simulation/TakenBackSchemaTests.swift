@@ -1,0 +1,33 @@
+import StoreChanges
+import Testing
+
+@Suite("Changes of a schema that an app takes back", .timeLimit(.minutes(60)))
+struct TakenBackSchemaTests {
+    @Test("Sets in a schema that another device has taken back are read as soon as that device's next set is there")
+    func takenBackElsewhere() throws {
+        let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
+        let devices = try DevicePair(notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        let tablet = try SimulatedDevice("tablet", schemaSQL: notes)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        try tablet.integrate(laptop.sets)
+        try tablet.write()
+        for device in [laptop, phone] { try device.migrate("CREATE UNIQUE INDEX titles ON note (title)") }
+        try phone.edit("UPDATE note SET body = 'two'")
+        try devices.exchange()
+        let former = try #require(phone.sets.last)
+
+        try laptop.migrate("DROP INDEX titles", takesOlderSchema: true)
+        try laptop.edit("INSERT INTO note (title) VALUES ('bread')")
+        let present = try #require(try laptop.capture())
+        #expect(present.header.schema.number == 3 && present.header.schemaDescription == nil)
+        try tablet.integrate([former])
+        #expect(try tablet.needsNewerSchema())
+        try tablet.integrate([present])
+        #expect(try !tablet.needsNewerSchema())
+        try tablet.write()
+        #expect(try tablet.rows("SELECT title FROM note WHERE body = 'two'") == ["\"milk\""])
+        #expect(try tablet.content() == laptop.content())
+    }
+}
