@@ -55,11 +55,13 @@ extension SynchronizedStore {
     ///   - replicaURL: Where the replica will be; its directory exists.
     ///   - beginning: The store with which the device begins.
     ///   - identity: What the replica belongs to.
+    ///   - complete: Adds what is known besides, in the same transaction.
     /// - Throws: ``StoreChangesError``.
     package static func createReplica(
         at replicaURL: URL,
         from beginning: Beginning,
-        _ identity: Identity
+        _ identity: Identity,
+        completing complete: (Replica) throws -> Void = { _ in }
     ) throws {
         let building = replicaURL.appendingPathExtension("building")
         do {
@@ -81,6 +83,7 @@ extension SynchronizedStore {
                 }
                 try replica.write(identity)
                 if beginning.isOfOtherStore { try ReplicaFact.token.write(StoreToken.random().bytes, replica.db) }
+                try complete(replica)
             }
             try store.close()
             try database.close()

@@ -82,10 +82,13 @@ extension SynchronizedStore {
         var buildingOptions = options
         // Another store must not bring the rebuilt replica to its schema either.
         buildingOptions.isRebuilding = !isOtherStore
+        defer { try? remove(rebuilt) }
         do {
             repeat {
                 try remove(rebuilt)
-                try createReplica(at: rebuilt, from: sources.beginning, identity)
+                try createReplica(at: rebuilt, from: sources.beginning, identity) {
+                    try $0.takeVersions(of: former, sources.sets)
+                }
                 let building = try SynchronizedStore(
                     storeAt: store,
                     replicaAt: rebuilt,
@@ -104,12 +107,11 @@ extension SynchronizedStore {
                 return try isOtherStore
                     || former.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty
             }
-            let isFormerKept = former != nil
-            former = nil
-            try remove(rebuilt)
-            return isFormerKept
+            return former != nil
         } catch let error as CocoaError {
             throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
+        } catch let error as StoreChangesError where error.code == .newerSchema {
+            throw StoreChangesError.olderThanBaseline
         }
     }
 
@@ -167,7 +169,6 @@ extension SynchronizedStore {
                 let formerState = try former.map { store in
                     try store.replicaDatabase.read { _ in
                         let former = store.replica
-                        try replica.log.versions.take(from: former.log.versions)
                         try replica.takeNumbers(of: former)
                         try replica.takeConflicts(of: former)
                         own = try [.otherDevice, .published, .captured, .withdrawn].map {
@@ -202,6 +203,18 @@ extension Replica {
             """,
             [.integer(origin.rawValue), .text(client.rawValue)]
         ).map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
+    }
+
+    /// Takes the numbers of schemas from a former replica and from sets.
+    ///
+    /// By them the store's schema may be newer than that of the store with which the device begins: another device had made
+    /// that one before the app took a change of its schema back.
+    fileprivate func takeVersions(of former: SynchronizedStore?, _ sets: [any ChangeSetSource]) throws {
+        if let former {
+            try former.replicaDatabase.read { _ in try log.versions.take(from: former.replica.log.versions) }
+        }
+        for set in sets { _ = try log.versions.remember(set.header) }
+        try log.readAgain()
     }
 
     /// Takes from a former replica which rows have which numbers in the store.
@@ -245,6 +258,15 @@ extension Replica {
 }
 
 extension StoreChangesError {
+    fileprivate static let olderThanBaseline = StoreChangesError(
+        .newerSchema,
+        """
+        The store has an older schema than the newest store of the document on the remote. Update the app on this device. If \
+        the newest app has taken a change of its schema back, synchronize an edit on another device with that app first, then \
+        synchronize again.
+        """
+    )
+
     fileprivate static let ownSetsLost = StoreChangesError(
         .identityTwice,
         "This device has published edits that neither its damaged replica nor the storage has."

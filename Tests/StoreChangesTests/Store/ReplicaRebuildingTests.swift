@@ -101,4 +101,58 @@ struct ReplicaRebuildingTests {
         let rows = "SELECT title || ' ' || ifnull(color, '-') FROM note ORDER BY title"
         #expect(try app.read { try String.fetchAll($0, sql: rows) } == ["bread brown", "milk -", "tea -"])
     }
+
+    /// A device that begins with a store whose schema its app has taken back since; and the sets that it captured then.
+    private func takenBack(
+        _ fixture: Fixture
+    ) throws -> (DatabaseQueue, SynchronizedStore.Beginning, [SyncChangeSet]) {
+        let (app, first) = try laptop(fixture)
+        try app.write { try $0.execute(sql: "CREATE UNIQUE INDEX titles ON note (title)") }
+        let beginning = SynchronizedStore.Beginning(
+            store: fixture.folder.appending(path: "newer.sqlite"),
+            checkpoint: fixture.folder.appending(path: "newer.checkpoint")
+        )
+        _ = try fixture.open("laptop").makeCheckpoint(
+            at: #require(beginning.checkpoint),
+            withStoreAt: beginning.store
+        )
+        try app.write { try $0.execute(sql: "DROP INDEX titles; INSERT INTO note (title) VALUES ('bread')") }
+        #expect(try rebuild(fixture, from: SynchronizedStore.Sources(beginning: first, sets: [], news: LogNews())))
+        let sets = try fixture.open("laptop").synchronized(with: []).captured
+        #expect(sets.map(\.header.schema.number) == [3])
+        return (app, beginning, sets)
+    }
+
+    @Test("A replica is built again from a store whose schema the app has taken back since, damaged or not")
+    func schemaTakenBack() throws {
+        let fixture = try Fixture()
+        let (app, beginning, sets) = try takenBack(fixture)
+        for isDamaged in [false, true] {
+            if isDamaged { try Data("damaged".utf8).write(to: replica(fixture)) }
+            // Without the former replica, the set says that the schema is the newest.
+            let sources = SynchronizedStore.Sources(
+                beginning: beginning,
+                sets: isDamaged ? sets : [],
+                news: LogNews()
+            )
+            #expect(try rebuild(fixture, from: sources) != isDamaged)
+            let outcome = try fixture.open("laptop").synchronized(with: [])
+            #expect(outcome.captured.isEmpty && outcome.written.isEmpty)
+            let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
+            #expect(titles == ["bread", "milk"])
+        }
+    }
+
+    @Test("A replica that can't be built again because the app is old leaves no file, and the error says what helps")
+    func olderSchema() throws {
+        let fixture = try Fixture()
+        let (_, beginning, _) = try takenBack(fixture)
+        try Data("damaged".utf8).write(to: replica(fixture))
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+        let error = #expect(throws: StoreChangesError.self) { try rebuild(fixture, from: sources) }
+        #expect(error?.code == .newerSchema && error?.message.contains("Update the app") == true)
+        #expect(error?.message.contains("--rebuild") == false)
+        let files = try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path)
+        #expect(!files.contains { $0.contains("rebuilt") })
+    }
 }
