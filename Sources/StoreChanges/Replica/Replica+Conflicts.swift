@@ -63,7 +63,7 @@ extension Replica {
     ///   more; `DatabaseError` if the store's constraints refuse it.
     package func restore(_ number: Int64, in store: Database, at time: UInt64) throws {
         let sql = "\(Self.selectConflicts) WHERE number = ?"
-        guard let logged = try db.first(sql, [.integer(number)]).flatMap(conflict), !logged.conflict.lost.isEmpty else {
+        guard let logged = try db.first(sql, [.integer(number)]).flatMap(conflict), logged.conflict.hasLoss else {
             throw StoreChangesError(
                 .conflictNotFound,
                 "There is no conflict \(number) that lost anything. storesync conflicts STORE lists them."
@@ -78,12 +78,15 @@ extension Replica {
         let isInStore = try ReplicaPending(state).base(entry.row) != nil
         if isInStore, let present = try table.row(entry.row), !state.schema.isCounted(entry.row) {
             let lost = entry.lost.filter { table.table.valueColumns.contains($0.key) }
-            try refuseIncomplete(number, lost, lost, in: table)
+            try refuseIncomplete(number, lost, isNothing: lost.isEmpty, in: table)
             try logReplaced(present, by: entry, at: time)
             try table.update(entry.row, StoredRow(table.table, lost), where: { lost[$0] != nil })
         } else {
             let lost = entry.lost.filter { table.table.columns.contains($0.key) }
-            try refuseIncomplete(number, lost, table.cellsInsertedAgain(entry.row, lost), in: table)
+            // A row that has no cells outside its key is lost without any.
+            let isNothing = lost.isEmpty && !entry.lost.isEmpty
+            let written = table.cellsInsertedAgain(entry.row, lost)
+            try refuseIncomplete(number, written, isNothing: isNothing, in: table)
             try table.insertAgain(entry.row, lost)
         }
         try noteRestored(logged)
@@ -93,17 +96,17 @@ extension Replica {
     ///
     /// - Parameters:
     ///   - number: The number of the entry.
-    ///   - lost: What it lost, in the columns that the table has.
     ///   - written: What is about to be written.
+    ///   - isNothing: Whether nothing of what it lost is among that.
     ///   - table: The table.
     /// - Throws: ``StoreChangesError`` with `cannotRestore`; `DatabaseError`.
     private func refuseIncomplete(
         _ number: Int64,
-        _ lost: [String: Cell],
         _ written: [String: Cell],
+        isNothing: Bool,
         in table: StoreTable
     ) throws {
-        guard !lost.isEmpty else {
+        guard !isNothing else {
             throw StoreChangesError(.cannotRestore, number, "\(table.name) has no column outside its key for it")
         }
         for (column, cell) in written.sorted(by: { $0.key.precedes($1.key) })

@@ -93,6 +93,14 @@ public struct Conflict: Hashable, Sendable {
         self.set = set
     }
 
+    /// Whether anything was lost that can be put back: cells, or a row that has no cells outside its key.
+    package var hasLoss: Bool {
+        switch rule {
+        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved: true
+        default: !lost.isEmpty
+        }
+    }
+
     /// The lost cells in whose place the row holds something else.
     public var overwritten: [String: Cell] { lost.filter { kept[$0.key] != $0.value } }
 }

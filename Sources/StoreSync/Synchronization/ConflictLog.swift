@@ -27,7 +27,7 @@ public struct ConflictLog: Sendable {
         /// Whether the user has put back what was lost: on this device, or before it began with another device's store.
         public let isRestored: Bool
         /// Whether there is something to put back: the entry lost something, and isn't restored yet.
-        public var canBeRestored: Bool { !isRestored && !conflict.lost.isEmpty }
+        public var canBeRestored: Bool { !isRestored && conflict.hasLoss }
 
         /// The number.
         public var id: Int64 { number }

@@ -22,13 +22,21 @@ struct RestoringTests {
                         CREATE TABLE item (
                             id INTEGER PRIMARY KEY, text TEXT, list INTEGER REFERENCES list ON DELETE SET NULL
                         );
+                        CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL);
+                        CREATE TABLE tagged (
+                            tag TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, text TEXT NOT NULL, PRIMARY KEY (tag, text)
+                        );
                         """
                 )
             }
         }
         try laptop.write {
             try $0.execute(
-                sql: "INSERT INTO list VALUES (1, 'a'), (2, 'b'), (3, 'c'); INSERT INTO item VALUES (1, 'x', 1)"
+                sql: """
+                    INSERT INTO list VALUES (1, 'a'), (2, 'b'), (3, 'c');
+                    INSERT INTO item VALUES (1, 'x', 1);
+                    INSERT INTO tag VALUES ('new');
+                    """
             )
         }
         let sets = try fixture.open("laptop").synchronized(with: []).captured
@@ -103,5 +111,19 @@ struct RestoringTests {
         try expectRefusal(of: entry, because: "page.body may not be empty")
         let error = #expect(throws: StoreChangesError.self) { try fixture.open("phone").restore(entry.number) }
         #expect(error?.message.contains("in its way") == false)
+    }
+
+    @Test("A row that consists of its key is restored once the row is back to which it refers")
+    func rowOfKey() throws {
+        let entry = try conflict("DELETE FROM tag", "INSERT INTO tagged VALUES ('new', 'x')")
+        #expect(entry.conflict.rule == .deletedWithParent && entry.conflict.lost.isEmpty && entry.conflict.hasLoss)
+        try expectRefusal(of: entry, because: "FOREIGN KEY")
+        try phone.write { try $0.execute(sql: "INSERT INTO tag VALUES ('new')") }
+        let store = try fixture.open("phone")
+        try store.restore(entry.number)
+        #expect(try phone.read { try String.fetchAll($0, sql: "SELECT text FROM tagged") } == ["x"])
+        #expect(try store.conflicts().first?.isRestored == true)
+        let error = #expect(throws: StoreChangesError.self) { try store.restore(entry.number) }
+        #expect(error?.code == .cannotRestore, "the row is there")
     }
 }

@@ -47,23 +47,28 @@ struct ConflictLogTests {
         try a.execute(
             """
             CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('milk');
-            CREATE TABLE word (text TEXT); INSERT INTO word VALUES ('milk')
+            CREATE TABLE word (text TEXT); INSERT INTO word VALUES ('milk');
+            CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL); INSERT INTO tag VALUES ('milk');
+            CREATE TABLE tagged (tag TEXT PRIMARY KEY NOT NULL REFERENCES tag ON DELETE CASCADE)
             """
         )
         _ = try await a.synchronize().value
         _ = try await b.synchronize().value
-        try a.execute("UPDATE note SET title = 'oat milk'; DELETE FROM word")
-        try b.execute("UPDATE note SET title = 'soy milk'; DELETE FROM word")
+        try a.execute("UPDATE note SET title = 'oat milk'; DELETE FROM word; DELETE FROM tag")
+        try b.execute("UPDATE note SET title = 'soy milk'; DELETE FROM word; INSERT INTO tagged VALUES ('milk')")
         _ = try await a.synchronize().value
-        #expect(try await b.synchronize().value.conflicts == 2)
+        #expect(try await b.synchronize().value.conflicts == 3)
         let log = ConflictLog(ofStoreAt: b.store, state: b.state)
         let entries = try await log.entries()
         let overwritten = try #require(entries.first { $0.conflict.rule == .overwritten })
         let deletedTwice = try #require(entries.first { $0.conflict.rule == .countBelowZero })
-        #expect(overwritten.canBeRestored)
+        // The row consists of its key.
+        let deletedWithParent = try #require(entries.first { $0.conflict.rule == .deletedWithParent })
+        #expect(overwritten.canBeRestored && deletedWithParent.canBeRestored)
         #expect(!deletedTwice.canBeRestored)
         #expect(await code { try await log.restore(deletedTwice.number) } == .conflictNotFound)
-        try await log.restore(overwritten.number)
+        try b.execute("INSERT INTO tag VALUES ('milk')")
+        for entry in [overwritten, deletedWithParent] { try await log.restore(entry.number) }
         #expect(try await log.entries().filter(\.canBeRestored).isEmpty)
     }
 
