@@ -136,6 +136,7 @@ final class StoreWriter {
         let counted = try pending.counted
         let surplus = try mayRollBack ? [:] : rowIdentifiersOfSurplus(of: counted)
         for row in counted {
+            if try state.count(row) ?? 0 == 0 { try unsynchronized.note(row, in: table(row.table)) }
             counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
             if try mayRollBack || !attempt({ try writeCount(row, surplus[row]) }) { waitingCounts.append(row) }
         }
@@ -152,10 +153,18 @@ final class StoreWriter {
             try writeTogether(waiting)
             try collectRefusals(waitingCounts, row: { $0 }) { try insertMissing(of: $0, from: pending.baseCount($0)) }
             for table in tablesToPutRight where try putRight(table, mayRollBack: mayRollBack) { changed.insert(table) }
-            try unsynchronized.followForeignKeys()
+            try unsynchronized.followForeignKeys(presentValues: valuesAfterMerging)
         }
         let stale = try rebuildSearchIndexes(of: changed, among: counts.keys)
         return WrittenChanges(counts: counts, staleSearchIndexes: stale)
+    }
+
+    /// What columns hold in the row into which a deleted row was merged, or which has a new key; `nil` if there is none.
+    private func valuesAfterMerging(of columns: [String], in row: RowReference) throws -> [StoredValue]? {
+        guard !state.schema.isCounted(row), let alias = try state.alias(state.schema.aliasKey(of: row)) else {
+            return nil
+        }
+        return try table(row.table).values(of: columns, in: RowReference(row.table, alias.row))
     }
 
     /// Whether a trigger or a constraint may end the transaction, so that nothing can be tried.

@@ -194,4 +194,49 @@ struct StoreWriterTests {
         #expect(try devices.phone.refusals().isEmpty)
         #expect(try devices.phone.capture() == nil)
     }
+
+    @Test(
+        "Rows that don't synchronize refer to the row into which theirs was merged, whatever a delete would do to them",
+        arguments: ["", "ON DELETE CASCADE", "ON DELETE SET NULL"]
+    )
+    func mergedParent(action: String) throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+            CREATE TABLE tagged (tag INTEGER REFERENCES tag, text TEXT, PRIMARY KEY (tag, text));
+            CREATE TABLE grdb_draft (tag INTEGER REFERENCES tag \(action));
+            CREATE TABLE grdb_mark (
+                tag INTEGER, text TEXT, FOREIGN KEY (tag, text) REFERENCES tagged (tag, text) \(action)
+            )
+            """
+        )
+        try devices.laptop.edit("INSERT INTO tag VALUES (1, 'home'), (2, 'new')")
+        for statement in [
+            "INSERT INTO tag VALUES (1, 'new')", "INSERT INTO tagged VALUES (1, 'milk')",
+            "INSERT INTO grdb_draft VALUES (1)", "INSERT INTO grdb_mark VALUES (1, 'milk')",
+        ] {
+            #expect(try devices.phone.edit(statement))
+        }
+        try devices.exchange()
+        let join = "JOIN tag ON tag.id = local.tag"
+        #expect(try Self.rows(devices.phone, "SELECT name FROM grdb_draft AS local \(join)") == ["new"])
+        #expect(try Self.rows(devices.phone, "SELECT name, text FROM grdb_mark AS local \(join)") == ["new|milk"])
+        #expect(try devices.phone.violations().isEmpty)
+    }
+
+    @Test("Rows that don't synchronize get what their foreign keys declare when merging deletes a row without a key")
+    func parentWithoutKey() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE product (code TEXT UNIQUE, price INT);
+            CREATE TABLE grdb_scan (product TEXT REFERENCES product (code) ON DELETE CASCADE)
+            """
+        )
+        try devices.laptop.edit("INSERT INTO product VALUES ('milk', 1), ('bread', 2)")
+        try Self.bring(devices)
+        try devices.phone.edit("INSERT INTO grdb_scan VALUES ('milk'), ('bread')")
+        try devices.laptop.edit("DELETE FROM product WHERE code = 'milk'; UPDATE product SET price = 3")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT product FROM grdb_scan") == ["bread"])
+    }
 }
