@@ -18,6 +18,13 @@ extension Replica {
         }
     }
 
+    /// What merging a set overwrote or left out.
+    func conflicts(of set: SetID) throws -> Set<Conflict> {
+        let values: [StoredValue] = [.text(set.client.rawValue), .integer(Int64(clamping: set.sequence))]
+        let entries = try db.all("\(Self.selectConflicts) WHERE client = ? AND sequence = ?", values)
+        return Set(try entries.compactMap { try conflict($0)?.conflict })
+    }
+
     func lastConflict() throws -> Int64 { try db.first("SELECT max(number) FROM conflicts")?.integer(0) ?? 0 }
 
     func conflictCount(after number: Int64) throws -> Int {

@@ -1,18 +1,5 @@
 /// The entries of the conflict log.
 extension ReplicaLog {
-    /// Whether the conflict log has an entry.
-    func contains(_ conflict: Conflict) throws -> Bool {
-        try state.db.first(
-            """
-            SELECT 1 FROM conflicts
-            WHERE client = ? AND sequence = ? AND rule = ? AND tbl = ? AND name = ? AND lost = ? AND kept = ?
-            """,
-            [
-                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-            ] + values(of: conflict)
-        ) != nil
-    }
-
     /// Adds an entry to the conflict log.
     func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
         try state.db.execute(

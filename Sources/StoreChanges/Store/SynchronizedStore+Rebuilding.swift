@@ -237,21 +237,26 @@ extension Replica {
     fileprivate func takeConflicts(of former: Replica) throws {
         if let restored = try ReplicaFact.restored.read(former.db) { try ReplicaFact.restored.write(restored, db) }
         let integrated = try integratedSets()
-        try former.forEachConflict { entry in
-            let (conflict, set) = (entry.conflict, entry.conflict.set)
-            guard set.sequence <= integrated[set.client]?.sequence ?? 0, try !log.contains(conflict) else { return }
-            try log.insert(conflict, entry.author.time, entry.other)
-        }
+        try takeConflicts(of: former) { $0.set.sequence <= integrated[$0.set.client]?.sequence ?? 0 }
     }
 
     /// Takes from a former replica the lost edits of removed clients, whose sets don't count here either.
     fileprivate func takeEditsOfRemovedClients(from former: Replica) throws {
         let integrated = try integratedSets()
+        try takeConflicts(of: former) {
+            $0.rule == .clientRemoved && $0.set.sequence > integrated[$0.set.client]?.sequence ?? 0
+        }
+    }
+
+    /// Takes the conflicts of a former replica that fulfil a condition, without the ones that this replica has.
+    private func takeConflicts(of former: Replica, where isTaken: (Conflict) -> Bool) throws {
+        // Mostly the entries of a set follow each other.
+        var (set, known): (SetID?, Set<Conflict>) = (nil, [])
         try former.forEachConflict { entry in
-            let (conflict, set) = (entry.conflict, entry.conflict.set)
-            guard conflict.rule == .clientRemoved, set.sequence > integrated[set.client]?.sequence ?? 0,
-                try !log.contains(conflict)
-            else { return }
+            let conflict = entry.conflict
+            guard isTaken(conflict) else { return }
+            if set != conflict.set { (set, known) = (conflict.set, try conflicts(of: conflict.set)) }
+            guard known.insert(conflict).inserted else { return }
             try log.insert(conflict, entry.author.time, entry.other)
         }
     }

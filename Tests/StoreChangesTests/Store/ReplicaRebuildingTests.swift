@@ -102,6 +102,36 @@ struct ReplicaRebuildingTests {
         #expect(try app.read { try String.fetchAll($0, sql: rows) } == ["bread brown", "milk -", "tea -"])
     }
 
+    @Test("A replica that is built again has each entry of the conflict log once, also the ones that no baseline has")
+    func conflicts() throws {
+        let fixture = try Fixture()
+        let (app, _) = try laptop(fixture)
+        let phone = try fixture.app("phone")
+        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread'), ('tea')") }
+        _ = try fixture.open("laptop").synchronized(with: [#require(try fixture.open("phone").recordSet())])
+        try phone.write { try $0.execute(sql: "UPDATE note SET body = 'one'") }
+        try app.write { try $0.execute(sql: "UPDATE note SET body = 'two' WHERE title <> 'milk'") }
+        _ = try fixture.open("laptop").synchronized(with: [#require(try fixture.open("phone").recordSet())])
+        let conflicts = try fixture.open("laptop").conflicts().map(\.conflict)
+        #expect(conflicts.map(\.rule) == [.overwritten, .overwritten])
+
+        let beginning = SynchronizedStore.Beginning(
+            store: fixture.folder.appending(path: "later.sqlite"),
+            checkpoint: fixture.folder.appending(path: "later.checkpoint")
+        )
+        let url = try #require(beginning.checkpoint)
+        _ = try fixture.open("laptop").makeCheckpoint(at: url, withStoreAt: beginning.store)
+        // As if the checkpoint had been too large with all of them.
+        let checkpoint = try DatabaseQueue(path: url.path)
+        try checkpoint.write {
+            try $0.execute(sql: "DELETE FROM conflicts WHERE number = (SELECT min(number) FROM conflicts)")
+        }
+        try checkpoint.close()
+        #expect(try rebuild(fixture, from: SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())))
+        let rebuilt = try fixture.open("laptop").conflicts().map(\.conflict)
+        #expect(rebuilt.count == 2 && Set(rebuilt) == Set(conflicts))
+    }
+
     /// A device that begins with a store whose schema its app has taken back since; and the sets that it captured then.
     private func takenBack(
         _ fixture: Fixture
