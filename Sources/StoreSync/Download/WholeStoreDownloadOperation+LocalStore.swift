@@ -87,11 +87,16 @@ extension WholeStoreDownloadOperation {
     ) async throws -> Base? {
         let records = try await context.blocking { [state, key] in try state.stores(of: key) }
         let known = ([record].compactMap(\.self) + records).map { $0.settled(for: root.description) }
-        if let own = known.first(where: { $0.contentRoot == root.description }) {
-            guard own.integrityKey == document.integrityKey else { return .formerDocument }
-            return own.base.map(Base.upload) ?? .storeWithoutManifest
+        // A changed store that equals an upload which it contains was edited back to it.
+        let contained = record.map { $0.contentRoot == root.description ? [] : $0.contained } ?? []
+        let equalStore = known.first { store in
+            store.contentRoot == root.description && store.base.map { !contained.contains($0) } ?? true
         }
-        let equal = choice.manifests.filter { $0[.store]?.contentRoot == root }
+        if let equalStore {
+            guard equalStore.integrityKey == document.integrityKey else { return .formerDocument }
+            return equalStore.base.map(Base.upload) ?? .storeWithoutManifest
+        }
+        let equal = choice.manifests.filter { $0[.store]?.contentRoot == root && !contained.contains($0.name) }
         return Lineage.heads(of: equal).last.map { .upload($0.name) }
     }
 

@@ -1,0 +1,76 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A store that equals an upload is that upload, or was edited back to it", .timeLimit(.minutes(60)))
+struct EqualContentTests {
+    private let fixture: Fixture
+    private let a: Device
+    private let b: Device
+
+    init() throws {
+        fixture = try Fixture()
+        let backend = InMemoryBackend()
+        (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
+    }
+
+    private func set(_ content: String, in store: URL) throws { try Data(content.utf8).write(to: store) }
+
+    private func content(of store: URL) throws -> String { try String(contentsOf: store, encoding: .utf8) }
+
+    @Test("a pull refuses to undo an edit that returns a store to the content of an upload that it contains")
+    func editedBack() async throws {
+        for content in ["1", "2"] {
+            try set(content, in: a.store)
+            _ = try await a.push().value
+        }
+        try set("1", in: a.store)
+        #expect(await code { try await a.pull().value } == .localChanges)
+        #expect(try content(of: a.store) == "1")
+        #expect(try await a.push().value.generation == 3)
+        _ = try await b.pull().value
+        #expect(try content(of: b.store) == "1")
+
+        try set("9", in: b.store)
+        _ = try await b.push().value
+        _ = try await a.pull().value
+        #expect(try content(of: a.store) == "9")
+        try set("1", in: a.store)
+        #expect(await code { try await a.pull().value } == .localChanges)
+        #expect(try content(of: a.store) == "1")
+    }
+
+    @Test("a pull refuses to undo such an edit although another store of the device has the former content")
+    func editedBackToAnotherStore() async throws {
+        try set("1", in: a.store)
+        let client = try await a.push().value.client
+        let other = fixture.folder.appending(path: "other")
+        _ = try await a.pull(other).value
+        try set("2", in: a.store)
+        _ = try await a.push().value
+        try set("1", in: a.store)
+        #expect(await code { try await a.pull().value } == .localChanges)
+        // The other store is as it was pulled.
+        #expect(try await a.pull(other).value.generation == 2)
+        #expect(try await a.pull(from: client, generation: 1).value.isUnchanged)
+    }
+
+    @Test("a pull replaces a store that equals an upload, if this device doesn't know the store or that upload")
+    func unknown() async throws {
+        try set("1", in: a.store)
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        for content in ["2", "3"] {
+            try set(content, in: b.store)
+            _ = try await b.push().value
+        }
+        try set("2", in: a.store)
+        #expect(try await a.pull().value.generation == 3)
+        let c = try fixture.device("c", backend: a.backend)
+        try set("2", in: c.store)
+        #expect(try await c.pull().value.generation == 3)
+    }
+}
