@@ -290,6 +290,24 @@ extension WholeStoreUploadOperation {
             """
         }
             + target.missing.sorted().map { "\($0.atStart) is missing on the remote, and this device has given it up." }
+            + undone(plan, target.published.manifests)
+    }
+
+    /// Returns a warning if the store is a former upload again: an edit may have undone others, or an old copy was put back.
+    private func undone(_ plan: UploadPlan, _ manifests: [StoreManifest]) -> [String] {
+        // With --resolves the user wants that.
+        guard !request.resolvesDivergence else { return [] }
+        let equal = manifests.filter { $0[.store]?.contentRoot == plan.content.contentRoot }
+        guard let former = Lineage.heads(of: equal).last?.name else { return [] }
+        let later = manifests.filter { $0.includes.contains(former) && plan.manifest.includes.contains($0.name) }
+        guard let newest = Lineage.heads(of: later).last?.name else { return [] }
+        return [
+            """
+            The store equals \(former) again: other devices lose the later edits, as of \(newest), by their next pull. If an \
+            old copy was put back by mistake, pull with --from \(newest.client) --generation \(newest.generation), and push \
+            that with --resolves.
+            """
+        ]
     }
 
     private func tooManyUploads(_ count: Int) -> StoreSyncError {

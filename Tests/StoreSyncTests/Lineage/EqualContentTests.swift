@@ -73,4 +73,23 @@ struct EqualContentTests {
         try set("2", in: c.store)
         #expect(try await c.pull().value.generation == 3)
     }
+
+    @Test("a push of an old copy says which upload it undoes, and how to get that back")
+    func oldCopy() async throws {
+        for content in ["1", "2"] {
+            try set(content, in: a.store)
+            #expect(try await !a.push().value.warnings.contains { $0.contains("again") })
+        }
+        try set("1", in: a.store)
+        let old = try await a.push().value
+        let remedy = "--from \(old.client) --generation 2, and push that with --resolves"
+        #expect(old.warnings.contains { $0.contains("generation 1") && $0.contains(remedy) }, "\(old.warnings)")
+        _ = try await a.pull(from: old.client, generation: 2).value
+        for isWhole in [false, true] {
+            let upload = try await a.push(resolves: !isWhole, whole: isWhole).value
+            #expect(!upload.isUnchanged && !upload.warnings.contains { $0.contains("again") })
+        }
+        _ = try await b.pull().value
+        #expect(try content(of: b.store) == "2")
+    }
 }
