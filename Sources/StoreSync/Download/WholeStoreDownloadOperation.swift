@@ -161,19 +161,45 @@ public actor WholeStoreDownloadOperation: Operation {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
                 root = try await context.blocking { try StoreSnapshot.check(download: plan.arrival, copyingTo: copy) }
             }
-            // If this device dies after the replacement and before recording it, it recognizes its own work later.
-            let record = plan.record(contentRoot: root)
-            try await context.blocking { [state] in
-                try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
-            }
-            try Task.checkCancellation()
-            try await tellingDelegate(context) { try await putInPlace(plan, local, context) }
+            try await putInPlace(plan, local, noting: plan.record(contentRoot: root), context)
         } catch {
             // Without a manifest no later pull recognizes what was downloaded.
             if plan.source.manifest == nil || !Self.keepsDownload(after: error) { await discard(plan, context) }
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan, context)
+    }
+
+    /// Replaces the store with the download, and remembers meanwhile what it's replaced with.
+    private func putInPlace(
+        _ plan: DownloadPlan,
+        _ local: LocalState,
+        noting record: StoreRecord,
+        _ context: OperationContext
+    ) async throws {
+        // If this device dies after the replacement and before recording it, it recognizes its own work later.
+        let former = try await context.blocking { [state] in
+            try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
+        }
+        do {
+            try Task.checkCancellation()
+            try await tellingDelegate(context) { try await putInPlace(plan, local, context) }
+        } catch {
+            if !mayHaveReplaced(after: error) {
+                try? await context.shielded { [state] in
+                    try await context.blocking { try state.cancelPull(record, restoring: former) }
+                }
+            }
+            throw error
+        }
+    }
+
+    /// Whether the store may have been replaced although its replacement failed.
+    ///
+    /// The rename is the last step that can fail. A transaction may be on disk although its commit failed.
+    private func mayHaveReplaced(after error: any Error) -> Bool {
+        guard request.replacement == .transaction, let error = error as? StoreSyncError else { return false }
+        return error.code != .busy && error.code != .localChanges
     }
 
     /// Replaces the store with the download, which is verified.

@@ -214,13 +214,15 @@ extension StateDirectory {
     /// - Parameters:
     ///   - future: The store's record after the pull.
     ///   - file: The identity of the downloaded file; `nil` if it's unknown.
+    /// - Returns: The store's former record, if there was one.
     /// - Throws: ``StoreSyncError``.
-    func beginPull(_ future: StoreRecord, with file: FileIdentity?) throws {
-        guard let root = future.contentRoot else { return }
+    @discardableResult
+    func beginPull(_ future: StoreRecord, with file: FileIdentity?) throws -> StoreRecord? {
         try write("pull begun") { db in
+            let former = try StateSchema.fetchStore(db, at: future.path, future.document)
+            guard let root = future.contentRoot else { return former }
             var store =
-                try StateSchema.fetchStore(db, at: future.path, future.document)
-                ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
+                former ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
             // From now on another file may be at the path, and the file system may reuse the former file's number.
             store.file = nil
             store.pending = StoreRecord.Pending(
@@ -230,6 +232,22 @@ extension StateDirectory {
                 integrityKey: future.integrityKey,
                 file: file
             )
+            try StateSchema.save(store, db)
+            return former
+        }
+    }
+
+    /// Takes back what ``beginPull(_:with:)`` remembered of a store, because the pull hasn't replaced it.
+    ///
+    /// - Parameters:
+    ///   - future: The store's record after the pull.
+    ///   - former: What ``beginPull(_:with:)`` returned.
+    /// - Throws: ``StoreSyncError``.
+    func cancelPull(_ future: StoreRecord, restoring former: StoreRecord?) throws {
+        try write("pull cancelled") { db in
+            guard let former else { return try StateSchema.removeStore(at: future.path, db, future.document) }
+            guard var store = try StateSchema.fetchStore(db, at: future.path, future.document) else { return }
+            (store.file, store.pending) = (former.file, former.pending)
             try StateSchema.save(store, db)
         }
     }
