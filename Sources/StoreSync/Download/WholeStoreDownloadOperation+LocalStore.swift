@@ -10,6 +10,8 @@ extension WholeStoreDownloadOperation {
         /// The store's content; `nil` if there is none, or if it can't be read.
         var content: LocalContent?
         var expectation: StoreReplacement.Expectation
+        /// Whether it has nothing of the document's uploads, as far as this device and the remote know.
+        var isUnrelated = false
     }
 
     /// Refuses a store if an upload is missing that this device knows or that other devices have seen.
@@ -44,7 +46,8 @@ extension WholeStoreDownloadOperation {
     ) async throws -> LocalState {
         let (store, source) = (plan.store, plan.source)
         guard try await context.blocking({ try store.exists }) else {
-            return LocalState(content: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
+            let expectation: StoreReplacement.Expectation = request.overwritesLocalChanges ? .anything : .absent
+            return LocalState(content: nil, expectation: expectation, isUnrelated: record?.contentRoot == nil)
         }
         let copy = try await context.temporaryDirectory().appending(path: "local")
         do {
@@ -53,11 +56,14 @@ extension WholeStoreDownloadOperation {
             let record = try await context.blocking { [state] in
                 try record.map { try state.settlePull(of: $0, contentRoot: root, file: store.file) }
             }
-            if request.overwritesLocalChanges { return LocalState(content: content, expectation: .anything) }
+            let base = try await base(of: root, record, plan.choice, context)
+            if request.overwritesLocalChanges {
+                let isUnrelated = base == nil && record?.contentRoot == nil
+                return LocalState(content: content, expectation: .anything, isUnrelated: isUnrelated)
+            }
             if root == source.contentRoot {
                 return LocalState(content: content, expectation: .unchanged(acceptable: [root]))
             }
-            let base = try await base(of: root, record, plan.choice, context)
             guard let base else { throw localChanges(store, record) }
             try await refuseLoss(of: base, plan)
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
@@ -65,7 +71,7 @@ extension WholeStoreDownloadOperation {
         } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
             // A store that can't be read can't be compared, so it's replaced only if the user gives it up.
             guard request.overwritesLocalChanges else { throw error }
-            return LocalState(content: nil, expectation: .anything)
+            return LocalState(content: nil, expectation: .anything, isUnrelated: record?.contentRoot == nil)
         }
     }
 

@@ -120,7 +120,7 @@ public actor WholeStoreDownloadOperation: Operation {
             try await replaceStore(plan, local, context)
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
-        let forgotten = try await warningIfForgotten("replaced") { try await remember(plan, context) }
+        let forgotten = try await warningIfForgotten("replaced") { try await remember(plan, local, context) }
         let recorded = await document.recordSync(
             of: document.application.client,
             at: state.now(),
@@ -335,7 +335,7 @@ public actor WholeStoreDownloadOperation: Operation {
 
     // MARK: Remembering
 
-    private func remember(_ plan: DownloadPlan, _ context: OperationContext) async throws {
+    private func remember(_ plan: DownloadPlan, _ local: LocalState, _ context: OperationContext) async throws {
         let isIncluded = plan.choice.manifests.contains { manifest in
             plan.source.manifest.map {
                 plan.memory.newest.contains(manifest.name) && manifest.includes.contains($0.name)
@@ -345,7 +345,12 @@ public actor WholeStoreDownloadOperation: Operation {
             // No manifest names the digest of a store of TICoreDataSync, so it's the one found by the download.
             let pending = try state.store(at: plan.store.path, document: key)?.pending
             let root = plan.source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
-            try state.commitPull(plan.record(contentRoot: root), isIncluded: isIncluded, givingUp: plan.missing)
+            try state.commitPull(
+                plan.record(contentRoot: root),
+                isIncluded: isIncluded,
+                givingUp: plan.missing,
+                wasUnrelated: local.isUnrelated
+            )
         }
     }
 }

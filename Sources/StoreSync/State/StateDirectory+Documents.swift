@@ -271,7 +271,11 @@ extension StateDirectory {
             pending.contentRoot == root.description || (file.map { $0.birth != 0 && $0 == pending.file } ?? false)
         try write("pull") { db in
             // Before the pull is recorded: if this device dies in between, the pull is settled again.
-            if isReplaced { try commitAppliedSets(of: store, db) }
+            if isReplaced {
+                try commitAppliedSets(of: store, db)
+                // The device had no record of the store before that pull.
+                if store.contentRoot == nil { try forgetOtherDocuments(besides: store, db) }
+            }
             // If the store may have been replaced, it doesn't contain the uploads that were pending from it.
             if store.contentRoot == root.description {
                 try StateSchema.save(settled, db)
@@ -310,10 +314,17 @@ extension StateDirectory {
     ///   - store: The store's new record.
     ///   - isIncluded: Whether an upload that this device has opened before includes the store's new base.
     ///   - missing: Remembered uploads that are missing on the remote, and that the user accepts as lost.
+    ///   - wasUnrelated: Whether the store that was replaced, if there was one, had nothing of the document's uploads.
     /// - Throws: ``StoreSyncError``.
-    func commitPull(_ store: StoreRecord, isIncluded: Bool = false, givingUp missing: [UploadName] = []) throws {
+    func commitPull(
+        _ store: StoreRecord,
+        isIncluded: Bool = false,
+        givingUp missing: [UploadName] = [],
+        wasUnrelated: Bool = false
+    ) throws {
         try write("pull") { db in
             try commitAppliedSets(of: store, db)
+            if wasUnrelated { try forgetOtherDocuments(besides: store, db) }
             try Self.commitPull(store, isIncluded: isIncluded, givingUp: missing, db)
         }
     }
@@ -330,5 +341,19 @@ extension StateDirectory {
         memory.open(base, includes: store.contained.subtracting([base]), isIncluded: isIncluded)
         if !missing.isEmpty { memory.accept(base, givingUp: missing) }
         try StateSchema.save(memory, db, store.document, store.integrityKey)
+    }
+
+    /// Forgets the store at a path in all other documents: it's another one now, which has nothing of their uploads.
+    private func forgetOtherDocuments(besides store: StoreRecord, _ db: Database) throws {
+        for other in try StateSchema.fetchAllStores(db)
+        where other.path == store.path && other.document != store.document {
+            try StateSchema.removeStore(at: other.path, db, other.document)
+            appliedSets(for: other.path, in: other.document).remove()
+        }
+        for var upload in try StateSchema.fetchUnpublishedUploads(db)
+        where upload.store?.path == store.path && upload.document != store.document {
+            upload.store = nil
+            try StateSchema.save(upload, db)
+        }
     }
 }
