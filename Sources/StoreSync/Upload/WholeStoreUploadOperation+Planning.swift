@@ -84,9 +84,16 @@ extension WholeStoreUploadOperation {
             guard begins else { throw replaced(store, published) }
             record = nil
         }
-        if let record, record.base != nil || published.manifests.isEmpty { return (record, digests) }
-        // Its content may be on the remote although this device doesn't remember it.
-        let equal = published.manifests.filter { $0[.store]?.contentRoot == root }
+        // Its content may be on the remote although this device doesn't remember it. A changed store that equals an upload
+        // which it contains was edited back to it.
+        let equal = published.manifests.filter { manifest in
+            manifest[.store]?.contentRoot == root && record?.contained.contains(manifest.name) != true
+        }
+        if let record, record.base != nil || published.manifests.isEmpty {
+            // A baseline is made for the upload, so its content doesn't say where the store comes from.
+            let isOwn = equal.isEmpty || record.contentRoot == root.description || request.baseline != nil
+            if isOwn { return (record, digests) }
+        }
         if let manifest = Lineage.heads(of: equal).last {
             new.contentRoot = root.description
             new.base = manifest.name

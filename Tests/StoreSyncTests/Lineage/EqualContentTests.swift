@@ -74,6 +74,39 @@ struct EqualContentTests {
         #expect(try await c.pull().value.generation == 3)
     }
 
+    @Test("a push of a store over which another device's file was copied publishes nothing, and goes on from that")
+    func copiedFile() async throws {
+        try set("1", in: a.store)
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try set("2", in: b.store)
+        let newest = try await b.push().value
+        try set("2", in: a.store)
+        let copied = try await a.push().value
+        #expect(copied.isUnchanged && copied.generation == newest.generation)
+        try set("3", in: a.store)
+        #expect(try await a.push().value.divergedFrom.isEmpty)
+        _ = try await b.pull().value
+        #expect(try content(of: b.store) == "3")
+    }
+
+    @Test("an upload that the copied file doesn't include stays a head")
+    func copiedOverAnEdit() async throws {
+        try set("1", in: a.store)
+        let client = try await a.push().value.client
+        _ = try await b.pull().value
+        for (device, content) in [(a, "of a"), (b, "of b")] {
+            try set(content, in: device.store)
+            _ = try await device.push().value
+        }
+        try set("of b", in: a.store)
+        let copied = try await a.push().value
+        #expect(copied.isUnchanged && copied.divergedFrom == [client])
+        try set("after", in: a.store)
+        #expect(try await a.push().value.divergedFrom == [client])
+        #expect(await code { try await b.pull().value } == .diverged)
+    }
+
     @Test("a push of an old copy says which upload it undoes, and how to get that back")
     func oldCopy() async throws {
         for content in ["1", "2"] {
