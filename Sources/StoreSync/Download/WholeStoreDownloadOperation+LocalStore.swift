@@ -10,6 +10,8 @@ extension WholeStoreDownloadOperation {
         /// The store's content; `nil` if there is none, or if it can't be read.
         var content: LocalContent?
         var expectation: StoreReplacement.Expectation
+        /// Whether it has nothing of the document's uploads, as far as this device and the remote know.
+        var isUnrelated = false
     }
 
     /// Refuses a store if an upload is missing that this device knows or that other devices have seen.
@@ -44,7 +46,8 @@ extension WholeStoreDownloadOperation {
     ) async throws -> LocalState {
         let (store, source) = (plan.store, plan.source)
         guard try await context.blocking({ try store.exists }) else {
-            return LocalState(content: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
+            let expectation: StoreReplacement.Expectation = request.overwritesLocalChanges ? .anything : .absent
+            return LocalState(content: nil, expectation: expectation, isUnrelated: record?.contentRoot == nil)
         }
         let copy = try await context.temporaryDirectory().appending(path: "local")
         do {
@@ -53,11 +56,14 @@ extension WholeStoreDownloadOperation {
             let record = try await context.blocking { [state] in
                 try record.map { try state.settlePull(of: $0, contentRoot: root, file: store.file) }
             }
-            if request.overwritesLocalChanges { return LocalState(content: content, expectation: .anything) }
+            let base = try await base(of: root, record, plan.choice, context)
+            if request.overwritesLocalChanges {
+                let isUnrelated = base == nil && record?.contentRoot == nil
+                return LocalState(content: content, expectation: .anything, isUnrelated: isUnrelated)
+            }
             if root == source.contentRoot {
                 return LocalState(content: content, expectation: .unchanged(acceptable: [root]))
             }
-            let base = try await base(of: root, record, plan.choice, context)
             guard let base else { throw localChanges(store, record) }
             try await refuseLoss(of: base, plan)
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
@@ -65,7 +71,7 @@ extension WholeStoreDownloadOperation {
         } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
             // A store that can't be read can't be compared, so it's replaced only if the user gives it up.
             guard request.overwritesLocalChanges else { throw error }
-            return LocalState(content: nil, expectation: .anything)
+            return LocalState(content: nil, expectation: .anything, isUnrelated: record?.contentRoot == nil)
         }
     }
 
@@ -87,11 +93,16 @@ extension WholeStoreDownloadOperation {
     ) async throws -> Base? {
         let records = try await context.blocking { [state, key] in try state.stores(of: key) }
         let known = ([record].compactMap(\.self) + records).map { $0.settled(for: root.description) }
-        if let own = known.first(where: { $0.contentRoot == root.description }) {
-            guard own.integrityKey == document.integrityKey else { return .formerDocument }
-            return own.base.map(Base.upload) ?? .storeWithoutManifest
+        // A changed store that equals an upload which it contains was edited back to it.
+        let contained = record.map { $0.contentRoot == root.description ? [] : $0.contained } ?? []
+        let equalStore = known.first { store in
+            store.contentRoot == root.description && store.base.map { !contained.contains($0) } ?? true
         }
-        let equal = choice.manifests.filter { $0[.store]?.contentRoot == root }
+        if let equalStore {
+            guard equalStore.integrityKey == document.integrityKey else { return .formerDocument }
+            return equalStore.base.map(Base.upload) ?? .storeWithoutManifest
+        }
+        let equal = choice.manifests.filter { $0[.store]?.contentRoot == root && !contained.contains($0.name) }
         return Lineage.heads(of: equal).last.map { .upload($0.name) }
     }
 

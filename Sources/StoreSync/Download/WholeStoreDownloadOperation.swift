@@ -120,7 +120,7 @@ public actor WholeStoreDownloadOperation: Operation {
             try await replaceStore(plan, local, context)
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
-        let forgotten = try await warningIfForgotten("replaced") { try await remember(plan, context) }
+        let forgotten = try await warningIfForgotten("replaced") { try await remember(plan, local, context) }
         let recorded = await document.recordSync(
             of: document.application.client,
             at: state.now(),
@@ -161,19 +161,45 @@ public actor WholeStoreDownloadOperation: Operation {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
                 root = try await context.blocking { try StoreSnapshot.check(download: plan.arrival, copyingTo: copy) }
             }
-            // If this device dies after the replacement and before recording it, it recognizes its own work later.
-            let record = plan.record(contentRoot: root)
-            try await context.blocking { [state] in
-                try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
-            }
-            try Task.checkCancellation()
-            try await tellingDelegate(context) { try await putInPlace(plan, local, context) }
+            try await putInPlace(plan, local, noting: plan.record(contentRoot: root), context)
         } catch {
             // Without a manifest no later pull recognizes what was downloaded.
             if plan.source.manifest == nil || !Self.keepsDownload(after: error) { await discard(plan, context) }
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan, context)
+    }
+
+    /// Replaces the store with the download, and remembers meanwhile what it's replaced with.
+    private func putInPlace(
+        _ plan: DownloadPlan,
+        _ local: LocalState,
+        noting record: StoreRecord,
+        _ context: OperationContext
+    ) async throws {
+        // If this device dies after the replacement and before recording it, it recognizes its own work later.
+        let former = try await context.blocking { [state] in
+            try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
+        }
+        do {
+            try Task.checkCancellation()
+            try await tellingDelegate(context) { try await putInPlace(plan, local, context) }
+        } catch {
+            if !mayHaveReplaced(after: error) {
+                try? await context.shielded { [state] in
+                    try await context.blocking { try state.cancelPull(record, restoring: former) }
+                }
+            }
+            throw error
+        }
+    }
+
+    /// Whether the store may have been replaced although its replacement failed.
+    ///
+    /// The rename is the last step that can fail. A transaction may be on disk although its commit failed.
+    private func mayHaveReplaced(after error: any Error) -> Bool {
+        guard request.replacement == .transaction, let error = error as? StoreSyncError else { return false }
+        return error.code != .busy && error.code != .localChanges
     }
 
     /// Replaces the store with the download, which is verified.
@@ -309,7 +335,7 @@ public actor WholeStoreDownloadOperation: Operation {
 
     // MARK: Remembering
 
-    private func remember(_ plan: DownloadPlan, _ context: OperationContext) async throws {
+    private func remember(_ plan: DownloadPlan, _ local: LocalState, _ context: OperationContext) async throws {
         let isIncluded = plan.choice.manifests.contains { manifest in
             plan.source.manifest.map {
                 plan.memory.newest.contains(manifest.name) && manifest.includes.contains($0.name)
@@ -319,7 +345,12 @@ public actor WholeStoreDownloadOperation: Operation {
             // No manifest names the digest of a store of TICoreDataSync, so it's the one found by the download.
             let pending = try state.store(at: plan.store.path, document: key)?.pending
             let root = plan.source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
-            try state.commitPull(plan.record(contentRoot: root), isIncluded: isIncluded, givingUp: plan.missing)
+            try state.commitPull(
+                plan.record(contentRoot: root),
+                isIncluded: isIncluded,
+                givingUp: plan.missing,
+                wasUnrelated: local.isUnrelated
+            )
         }
     }
 }

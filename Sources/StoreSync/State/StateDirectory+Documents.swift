@@ -214,13 +214,15 @@ extension StateDirectory {
     /// - Parameters:
     ///   - future: The store's record after the pull.
     ///   - file: The identity of the downloaded file; `nil` if it's unknown.
+    /// - Returns: The store's former record, if there was one.
     /// - Throws: ``StoreSyncError``.
-    func beginPull(_ future: StoreRecord, with file: FileIdentity?) throws {
-        guard let root = future.contentRoot else { return }
+    @discardableResult
+    func beginPull(_ future: StoreRecord, with file: FileIdentity?) throws -> StoreRecord? {
         try write("pull begun") { db in
+            let former = try StateSchema.fetchStore(db, at: future.path, future.document)
+            guard let root = future.contentRoot else { return former }
             var store =
-                try StateSchema.fetchStore(db, at: future.path, future.document)
-                ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
+                former ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
             // From now on another file may be at the path, and the file system may reuse the former file's number.
             store.file = nil
             store.pending = StoreRecord.Pending(
@@ -230,6 +232,22 @@ extension StateDirectory {
                 integrityKey: future.integrityKey,
                 file: file
             )
+            try StateSchema.save(store, db)
+            return former
+        }
+    }
+
+    /// Takes back what ``beginPull(_:with:)`` remembered of a store, because the pull hasn't replaced it.
+    ///
+    /// - Parameters:
+    ///   - future: The store's record after the pull.
+    ///   - former: What ``beginPull(_:with:)`` returned.
+    /// - Throws: ``StoreSyncError``.
+    func cancelPull(_ future: StoreRecord, restoring former: StoreRecord?) throws {
+        try write("pull cancelled") { db in
+            guard let former else { return try StateSchema.removeStore(at: future.path, db, future.document) }
+            guard var store = try StateSchema.fetchStore(db, at: future.path, future.document) else { return }
+            (store.file, store.pending) = (former.file, former.pending)
             try StateSchema.save(store, db)
         }
     }
@@ -253,7 +271,11 @@ extension StateDirectory {
             pending.contentRoot == root.description || (file.map { $0.birth != 0 && $0 == pending.file } ?? false)
         try write("pull") { db in
             // Before the pull is recorded: if this device dies in between, the pull is settled again.
-            if isReplaced { try commitAppliedSets(of: store, db) }
+            if isReplaced {
+                try commitAppliedSets(of: store, db)
+                // The device had no record of the store before that pull.
+                if store.contentRoot == nil { try forgetOtherDocuments(besides: store, db) }
+            }
             // If the store may have been replaced, it doesn't contain the uploads that were pending from it.
             if store.contentRoot == root.description {
                 try StateSchema.save(settled, db)
@@ -292,10 +314,17 @@ extension StateDirectory {
     ///   - store: The store's new record.
     ///   - isIncluded: Whether an upload that this device has opened before includes the store's new base.
     ///   - missing: Remembered uploads that are missing on the remote, and that the user accepts as lost.
+    ///   - wasUnrelated: Whether the store that was replaced, if there was one, had nothing of the document's uploads.
     /// - Throws: ``StoreSyncError``.
-    func commitPull(_ store: StoreRecord, isIncluded: Bool = false, givingUp missing: [UploadName] = []) throws {
+    func commitPull(
+        _ store: StoreRecord,
+        isIncluded: Bool = false,
+        givingUp missing: [UploadName] = [],
+        wasUnrelated: Bool = false
+    ) throws {
         try write("pull") { db in
             try commitAppliedSets(of: store, db)
+            if wasUnrelated { try forgetOtherDocuments(besides: store, db) }
             try Self.commitPull(store, isIncluded: isIncluded, givingUp: missing, db)
         }
     }
@@ -312,5 +341,19 @@ extension StateDirectory {
         memory.open(base, includes: store.contained.subtracting([base]), isIncluded: isIncluded)
         if !missing.isEmpty { memory.accept(base, givingUp: missing) }
         try StateSchema.save(memory, db, store.document, store.integrityKey)
+    }
+
+    /// Forgets the store at a path in all other documents: it's another one now, which has nothing of their uploads.
+    private func forgetOtherDocuments(besides store: StoreRecord, _ db: Database) throws {
+        for other in try StateSchema.fetchAllStores(db)
+        where other.path == store.path && other.document != store.document {
+            try StateSchema.removeStore(at: other.path, db, other.document)
+            appliedSets(for: other.path, in: other.document).remove()
+        }
+        for var upload in try StateSchema.fetchUnpublishedUploads(db)
+        where upload.store?.path == store.path && upload.document != store.document {
+            upload.store = nil
+            try StateSchema.save(upload, db)
+        }
     }
 }

@@ -6,9 +6,9 @@ import GRDB
 extension StateDirectory {
     /// Returns the record of a store, and updates the record's path if the store was moved.
     ///
-    /// It's the record of the same file; otherwise of the same path; otherwise the document's only record, if its file
-    /// is missing and has the same name. (A store that equals its last push or pull is recognized by its content, once
-    /// the content has been digested.)
+    /// It's the record of the same file, otherwise of the same path. Any other file would inherit uploads of which it has
+    /// nothing. (A store that equals its last push or pull is recognized by its content, once the content has been
+    /// digested.)
     @discardableResult
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {
         try settleMoves(of: key)
@@ -19,9 +19,7 @@ extension StateDirectory {
             $0.file == file
                 && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, to: store, records))
         }
-        // Any other file would inherit uploads of which it has nothing.
-        let only = records.count == 1 ? records.first { isGone($0.path) && hasSameName($0, store) } : nil
-        guard var record = ofFile ?? ofPath ?? only else { return nil }
+        guard var record = ofFile ?? ofPath else { return nil }
         guard record.path != store.path else { return record }
         let former = record.path
         (record.path, record.file) = (store.path, file)

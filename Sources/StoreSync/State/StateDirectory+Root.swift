@@ -67,11 +67,13 @@ extension DocumentKey {
 }
 
 extension StateSchema {
-    fileprivate static func fetchAllStores(_ db: Database) throws -> [StoreRecord] {
+    /// The stores of all documents.
+    static func fetchAllStores(_ db: Database) throws -> [StoreRecord] {
         try String.fetchAll(db, sql: "SELECT value FROM store").map { try decode($0) }
     }
 
-    fileprivate static func fetchUnpublishedUploads(_ db: Database) throws -> [UploadRecord] {
+    /// The uploads to all documents that may not be published.
+    static func fetchUnpublishedUploads(_ db: Database) throws -> [UploadRecord] {
         try String.fetchAll(db, sql: "SELECT value FROM upload WHERE NOT isPublished").map { try decode($0) }
     }
 

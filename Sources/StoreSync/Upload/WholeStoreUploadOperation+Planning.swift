@@ -84,9 +84,16 @@ extension WholeStoreUploadOperation {
             guard begins else { throw replaced(store, published) }
             record = nil
         }
-        if let record, record.base != nil || published.manifests.isEmpty { return (record, digests) }
-        // Its content may be on the remote although this device doesn't remember it.
-        let equal = published.manifests.filter { $0[.store]?.contentRoot == root }
+        // Its content may be on the remote although this device doesn't remember it. A changed store that equals an upload
+        // which it contains was edited back to it.
+        let equal = published.manifests.filter { manifest in
+            manifest[.store]?.contentRoot == root && record?.contained.contains(manifest.name) != true
+        }
+        if let record, record.base != nil || published.manifests.isEmpty {
+            // A baseline is made for the upload, so its content doesn't say where the store comes from.
+            let isOwn = equal.isEmpty || record.contentRoot == root.description || request.baseline != nil
+            if isOwn { return (record, digests) }
+        }
         if let manifest = Lineage.heads(of: equal).last {
             new.contentRoot = root.description
             new.base = manifest.name
@@ -292,6 +299,24 @@ extension WholeStoreUploadOperation {
             """
         }
             + target.missing.sorted().map { "\($0.atStart) is missing on the remote, and this device has given it up." }
+            + undone(plan, target.published.manifests)
+    }
+
+    /// Returns a warning if the store is a former upload again: an edit may have undone others, or an old copy was put back.
+    private func undone(_ plan: UploadPlan, _ manifests: [StoreManifest]) -> [String] {
+        // With --resolves the user wants that.
+        guard !request.resolvesDivergence else { return [] }
+        let equal = manifests.filter { $0[.store]?.contentRoot == plan.content.contentRoot }
+        guard let former = Lineage.heads(of: equal).last?.name else { return [] }
+        let later = manifests.filter { $0.includes.contains(former) && plan.manifest.includes.contains($0.name) }
+        guard let newest = Lineage.heads(of: later).last?.name else { return [] }
+        return [
+            """
+            The store equals \(former) again: other devices lose the later edits, as of \(newest), by their next pull. If an \
+            old copy was put back by mistake, pull with --from \(newest.client) --generation \(newest.generation), and push \
+            that with --resolves.
+            """
+        ]
     }
 
     private func tooManyUploads(_ count: Int) -> StoreSyncError {

@@ -55,9 +55,68 @@ struct InterruptedPullTests {
         #expect(try scene.appliedOfA(.appliedSyncChangeSets) == ["of b"])
         #expect(try scene.appliedOfA(.appliedSyncCommandSets).isEmpty)
     }
+
+    @Test(
+        "a pull that fails before it replaces the store leaves this device's record of the store as it was",
+        arguments: [
+            ("before the rename", WholeStoreDownloadRequest.Replacement.file, StoreSyncError.Code.cannotWrite),
+            ("veto", .file, .storeNotFound), ("before the transaction", .transaction, .busy),
+        ]
+    )
+    func failedBefore(moment: String, replacement: WholeStoreDownloadRequest.Replacement, code: StoreSyncError.Code)
+        async throws
+    {
+        let scene = try await TwoHeads()
+        _ = try await scene.a.pull().value
+        try scene.a.write("newest")
+        let client = try await scene.a.push().value.client
+        let records = try scene.a.state.stores(of: scene.key)
+        try await scene.failToPull(from: client, replacement, at: moment, code)
+        #expect(try scene.a.state.stores(of: scene.key) == records)
+        try scene.a.write("after")
+        #expect(try await scene.a.push().value.divergedFrom.isEmpty)
+        _ = try await scene.b.pull().value
+        #expect(try scene.b.notes() == ["base", "from b", "newest", "after"])
+    }
+
+    @Test("a pull whose transaction may be on disk although its commit failed stays pending")
+    func failedCommit() async throws {
+        let scene = try await TwoHeads()
+        _ = try await scene.a.pull().value
+        try scene.a.write("newest")
+        let client = try await scene.a.push().value.client
+        try await scene.failToPull(from: client, .transaction, at: "before the transaction", .cannotWrite)
+        #expect(try scene.a.state.stores(of: scene.key).map { $0.pending?.base?.generation } == [1])
+    }
 }
 
 extension TwoHeads {
+    /// Pulls the first upload on device `a`, which fails at a moment of the replacement.
+    fileprivate func failToPull(
+        from client: RemoteIdentifier,
+        _ replacement: WholeStoreDownloadRequest.Replacement,
+        at moment: String,
+        _ expected: StoreSyncError.Code
+    ) async throws {
+        let before = try a.notes()
+        let fail: @Sendable (String) throws -> Void = { step in
+            if step == moment { throw StoreSyncError(expected, "The replacement fails.") }
+        }
+        let failing = try fixture.device("a", backend: backend, hook: fail)
+        let pull = WholeStoreDownloadOperation(
+            WholeStoreDownloadRequest(
+                url: a.store,
+                upload: .init(of: client, generation: 1),
+                replacement: replacement
+            ),
+            document: try await failing.registerDocument(mayCreate: false).value,
+            backend: backend,
+            state: failing.state
+        ) { _ in try fail("veto") }
+        #expect(await code { try await failing.supervisor.add(pull).value } == expected)
+        #expect(try a.notes() == before)
+    }
+
     /// Creates the devices; the applied sets of `b` differ, too.
     fileprivate static func withAppliedSets() async throws -> TwoHeads {
         try await TwoHeads { b in
@@ -69,6 +128,13 @@ extension TwoHeads {
                 try queue.close()
             }
         }
+    }
+
+    fileprivate var key: DocumentKey {
+        DocumentKey(
+            application: ApplicationKey(remote: backend.identity, application: fixture.application.rawValue),
+            document: fixture.document.rawValue
+        )
     }
 
     fileprivate var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
@@ -96,10 +162,6 @@ extension TwoHeads {
 
     /// Returns what the applied sets of the store of `a` say.
     fileprivate func appliedOfA(_ file: WholeStoreFile) throws -> [String] {
-        let key = DocumentKey(
-            application: ApplicationKey(remote: backend.identity, application: fixture.application.rawValue),
-            document: fixture.document.rawValue
-        )
         let copy = fixture.folder.appending(path: UUID().uuidString)
         try a.state.appliedSets(for: LocalStore(a.store).path, in: key).copyOrCreate(file, at: copy)
         return try applied(in: copy)

@@ -11,22 +11,33 @@ import ThreadSupport
 ///
 /// A store is a text file with a line for each edit. The model knows nothing of generations, names and manifests. It
 /// reads the edits of every upload from its content. It knows which edits the user of each device holds and hasn't
-/// agreed to give up.
+/// agreed to give up: by overwriting or resolving, or by edits that remove them.
 final class LineageHistory {
     /// A device, its store's current path, and the edits that its user holds and hasn't given up.
-    private struct Member {
+    struct Member {
         var device: Device
         var backend: VeiledBackend
         var store: URL
-        var lifetime: Lifetime
+        fileprivate var lifetime: Lifetime
         var held: Set<String> = []
         var number: Int
+        /// The contents of the store that this device has pushed since the store got its content in another way.
+        ///
+        /// The device knows that the store contains these uploads, and that it was last pushed with the last content.
+        var pushed: [Set<String>] = []
+        /// The former content to which the user has edited the store back, if that is its content.
+        var editedBackTo: Set<String>?
+        /// Whether the store's file is a copy of another device's.
+        var isCopied = false
+
+        /// Forgets how the store got its content.
+        mutating func forgetPast() { (pushed, editedBackTo, isCopied) = ([], nil, false) }
     }
 
     /// The number of steps that a device's process takes on its own disk before it dies.
     ///
     /// A step is a change of the device's memory or of its store.
-    private final class Lifetime: Sendable {
+    fileprivate final class Lifetime: Sendable {
         private let stepsLeft = Locked<Int?>(nil)
 
         func end(afterSteps count: Int?) { stepsLeft.withLock { $0 = count } }
@@ -40,17 +51,19 @@ final class LineageHistory {
         }
     }
 
-    private let fixture: Fixture
+    let fixture: Fixture
     private let place: InMemoryBackend
-    private var generator: SplitMix64
-    private var members: [Member] = []
+    var generator: SplitMix64
+    var members: [Member] = []
+    /// The edits that users have removed from a store by later edits, on any device.
+    var removed: Set<String> = []
     private var edits = 0
-    private var homes = 0
+    var homes = 0
     /// The edits in every upload that was ever published, and its files, so that it can be put back.
     private var uploads: [UploadName: (edits: Set<String>, files: [RemotePath: [UInt8]])] = [:]
-    private(set) var log: [String] = []
+    var log: [String] = []
     /// The first violation, if there was one.
-    private(set) var violation: String?
+    var violation: String?
 
     private var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
 
@@ -77,7 +90,7 @@ final class LineageHistory {
 
     private func step() async throws -> Bool {
         let index = Int.random(in: members.indices, using: &generator)
-        switch Int.random(in: 0..<100, using: &generator) {
+        switch Int.random(in: 0..<112, using: &generator) {
         case 0..<16:
             edit(index)
         case 16..<40:
@@ -105,13 +118,21 @@ final class LineageHistory {
             log.append("\(index) sees everything")
         case 92..<95:
             try await resurrect()
-        default:
+        case 95..<100:
             try await kill(index)
+        case 100..<103:
+            try editBack()
+        case 103..<106:
+            try copyOther(over: index)
+        case 106..<109:
+            try startOver(index)
+        default:
+            try await pullOther(over: index)
         }
         return false
     }
 
-    private func addMember() throws {
+    func addMember() throws {
         let (backend, lifetime) = (VeiledBackend(place), Lifetime())
         let device = try device("device \(homes)", backend, lifetime)
         homes += 1
@@ -130,25 +151,42 @@ final class LineageHistory {
         try fixture.device(name, backend: backend) { _ in try lifetime.step() }
     }
 
-    private func edit(_ index: Int) {
+    /// Opens a device's memory again, after it was replaced.
+    func reopen(_ index: Int) throws {
+        let name = members[index].device.state.url.deletingLastPathComponent().lastPathComponent
+        members[index].device = try device(name, members[index].backend, members[index].lifetime)
+    }
+
+    func edit(_ index: Int) {
         edits += 1
         let edit = "edit \(edits)"
-        var lines = content(index)
-        lines.insert(edit)
         members[index].held.insert(edit)
-        try? Data(lines.sorted().joined(separator: "\n").utf8).write(to: members[index].store)
+        (members[index].editedBackTo, members[index].isCopied) = (nil, false)
+        try? write(content(index).union([edit]), to: members[index].store)
         log.append("\(index) makes \(edit)")
+    }
+
+    func write(_ lines: Set<String>, to url: URL) throws {
+        try Data(lines.sorted().joined(separator: "\n").utf8).write(to: url)
     }
 
     @discardableResult
     private func push(_ index: Int, resolves: Bool = false) async throws -> Bool {
-        let member = members[index]
+        let (member, pushed, count) = (members[index], content(index), uploads.count)
         let heads = try await visibleHeads(index)
+        let isNew = !uploads.values.contains { $0.edits == pushed }
         let isDone = await succeeds("\(index) pushes\(resolves ? ", resolving" : "")") {
             _ = try await member.device.push(member.store, resolves: resolves).value
         }
         try await record()
         guard isDone else { return false }
+        if member.isCopied, !resolves, heads.count == 1, heads[0].isWhole, heads[0].edits == pushed,
+            uploads.count > count
+        {
+            violation = "a push published a copy of the only head"
+        }
+        members[index].forgetPast()
+        members[index].pushed = (isNew ? member.pushed : []) + [pushed]
         if resolves { giveUp(heads, for: index) }
         try await check(index)
         return true
@@ -177,46 +215,16 @@ final class LineageHistory {
             return false
         }
         if overwrites { members[index].held.subtract(before.subtracting(content(index))) }
+        // If another upload has that content, the store may equal an upload that it doesn't contain.
+        if let former = member.editedBackTo, !overwrites, content(index) != before,
+            uploads.values.count(where: { $0.edits == former }) == 1
+        {
+            violation = "a pull undid an edit that had returned the store to former content"
+        }
+        members[index].forgetPast()
         try await hold(index)
         try await check(index)
         return true
-    }
-
-    private func move(_ index: Int) throws {
-        homes += 1
-        let target = fixture.folder.appending(path: "moved-\(homes).store")
-        guard FileManager.default.fileExists(atPath: members[index].store.path) else { return }
-        try FileManager.default.moveItem(at: members[index].store, to: target)
-        members[index].store = target
-        log.append("\(index)'s store is moved")
-    }
-
-    /// Copies a device's state and store to another machine.
-    private func clone(_ index: Int) throws {
-        guard members.count < 5 else { return }
-        try addMember()
-        let (copy, original) = (members.count - 1, members[index])
-        let state = members[copy].device.state.url
-        try FileManager.default.removeItem(at: state)
-        try FileManager.default.copyItem(at: original.device.state.url, to: state)
-        if FileManager.default.fileExists(atPath: original.store.path) {
-            // On another machine it would have the same path. Here it's found by its content, unless that was changed.
-            try FileManager.default.copyItem(at: original.store, to: members[copy].store)
-        }
-        let name = state.deletingLastPathComponent().lastPathComponent
-        members[copy].device = try device(name, members[copy].backend, members[copy].lifetime)
-        members[copy].held = original.held.intersection(content(copy))
-        log.append("\(copy) is a clone of \(index)")
-    }
-
-    /// Deletes a device's memory.
-    private func forget(_ index: Int) throws {
-        let state = members[index].device.state.url
-        try FileManager.default.removeItem(at: state)
-        let name = state.deletingLastPathComponent().lastPathComponent
-        members[index].device = try device(name, members[index].backend, members[index].lifetime)
-        members[index].held.formIntersection(content(index))
-        log.append("\(index) loses its memory")
     }
 
     private func randomUpload() -> UploadName? { uploads.keys.sorted().randomElement(using: &generator) }
@@ -261,6 +269,7 @@ final class LineageHistory {
         }
         await member.backend.die(afterRequests: nil)
         member.lifetime.end(afterSteps: nil)
+        members[index].forgetPast()
         try await record()
         try await hold(index)
         // The user agreed to this, whether the command got that far or not.
@@ -276,13 +285,13 @@ final class LineageHistory {
 
     // MARK: The model
 
-    private func content(_ index: Int) -> Set<String> {
+    func content(_ index: Int) -> Set<String> {
         guard let text = try? String(contentsOf: members[index].store, encoding: .utf8) else { return [] }
         return Set(text.split(separator: "\n").map(String.init))
     }
 
     @discardableResult
-    private func succeeds(_ event: String, _ body: () async throws -> Void) async -> Bool {
+    func succeeds(_ event: String, _ body: () async throws -> Void) async -> Bool {
         do {
             try await body()
             log.append(event)
@@ -319,11 +328,11 @@ final class LineageHistory {
     /// Records that a device's user holds the edits that a pull brought.
     ///
     /// Edits that are in no head don't count: the user gave them up by naming the upload to pull, or another user by
-    /// resolving a divergence, even if the storage hides that from this device.
+    /// resolving a divergence, even if the storage hides that from this device. Neither do edits that a later edit removed.
     private func hold(_ index: Int) async throws {
         let heads = try await heads(in: place)
         let edits = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }
-        members[index].held.formUnion(content(index).intersection(edits))
+        members[index].held.formUnion(content(index).intersection(edits).subtracting(removed))
     }
 
     private struct Head {
