@@ -20,20 +20,23 @@ struct ReplicaMigration {
         let bytes = schema.encoded
         let layout = try ReplicaFact.layout.read(db)
         guard layout != bytes else { return }
+        var former: SchemaDescription?
         if let layout {
-            let former = try SchemaDescription(decoding: layout)
-            if try isOlder(schema, than: former) {
+            let replaced = try SchemaDescription(decoding: layout)
+            former = replaced
+            if try isOlder(schema, than: replaced) {
                 guard takesOlder else { throw StoreChangesError.olderSchema }
                 try log.versions.forgetOwn()
+                former = nil
             }
-            try migrate(from: former, to: schema)
+            try migrate(from: replaced, to: schema)
             try ReplicaFact.migrated.writeNumber(1, db)
             // What the schema adds has to be captured, even if the store's file is as it was.
             try ReplicaFact.status.write(nil, db)
             try log.versions.rememberFormer(SetDigest(of: layout))
         }
         try ReplicaFact.layout.write(bytes, db)
-        try log.versions.rememberOwn()
+        try log.versions.rememberOwn(after: former)
         try log.readAgain()
         // What the sets are folded by is new.
         try log.markUnjudged()

@@ -40,16 +40,43 @@ struct ReplicaVersions {
 
     /// The version of the store's schema: a schema that no set has yet gets the next number.
     func version() throws -> SchemaVersion {
-        let known = try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(ownDigest.rawValue)])?.integer(0)
+        if let number = try number(of: ownDigest) { return SchemaVersion(number, ownDigest) }
         let greatest = try db.first("SELECT max(number) FROM schemas")?.integer(0) ?? 0
-        return SchemaVersion(
-            known.map { UInt64($0) } ?? min(UInt64(greatest) + 1, SchemaVersion.maximumNumber),
-            ownDigest
-        )
+        return SchemaVersion(Self.next(UInt64(greatest)), ownDigest)
+    }
+
+    private static func next(_ number: UInt64) -> UInt64 { min(number + 1, SchemaVersion.maximumNumber) }
+
+    private func number(of digest: SetDigest) throws -> UInt64? {
+        try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(digest.rawValue)])?.integer(0).map { UInt64($0) }
     }
 
     /// Gives the store's schema its number, before another device's schema can take it.
-    func rememberOwn() throws { try remember(try version(), own) }
+    ///
+    /// A schema that no set has yet is the newest one. But if other devices have already had a schema that changes the same
+    /// and more, theirs is a later one: this device's app is updated in smaller steps, or later.
+    ///
+    /// - Parameter former: The schema that the store had before; `nil` if the store's schema is new in any case.
+    /// - Throws: `DatabaseError`.
+    func rememberOwn(after former: SchemaDescription?) throws {
+        guard let former, try number(of: ownDigest) == nil, let formerNumber = try number(of: former.digest) else {
+            return try rememberOwn(try version())
+        }
+        let later = try known().filter { own.isBetween(former, $0) }
+        guard !later.isEmpty else { return try rememberOwn(try version()) }
+        let version = SchemaVersion(Self.next(formerNumber), ownDigest)
+        try rememberOwn(version)
+        for schema in later { try remember(SchemaVersion(Self.next(version.number), schema.digest), nil) }
+    }
+
+    private func rememberOwn(_ version: SchemaVersion) throws { try remember(version, own) }
+
+    /// The schemas whose descriptions are known.
+    private func known() throws -> [SchemaDescription] {
+        try db.all("SELECT bytes FROM schemas WHERE bytes IS NOT NULL").compactMap { values in
+            try values.bytes(0).map { try SchemaDescription(decoding: $0) }
+        }
+    }
 
     /// Forgets the number of the store's schema, so that it gets the next one.
     func forgetOwn() throws { try db.execute("DELETE FROM schemas WHERE digest = ?", [.blob(ownDigest.rawValue)]) }
@@ -103,16 +130,19 @@ struct ReplicaVersions {
     ///
     /// Otherwise the set waits until the app is updated. No set waits for what an update of the app has removed.
     ///
-    /// Schemas that differ by additions read each other's sets as far as these don't use the additions. Of two others the
-    /// one with the greater number, then digest, counts: its sets wait elsewhere.
+    /// Schemas that differ by additions read each other's sets as far as these don't use the additions. A set that does waits
+    /// unless its schema has a smaller number: then the store's schema has removed the addition. Of two schemas that differ
+    /// otherwise, the one with the greater number, then digest, counts: its sets wait elsewhere.
     func canRead(_ set: any ChangeSetSource) throws -> Bool {
         let version = set.header.schema
         guard version.digest != ownDigest, version.digest != .none, try !formerLayouts.contains(version.digest) else {
             return true
         }
         guard let author = try author(of: set.header) else { return false }
-        if author.isCompatible(with: own) { return try set.decoded().changes.allSatisfy { own.has($0, of: author) } }
         let current = try self.version()
+        if author.isCompatible(with: own) {
+            return try version.number < current.number || set.decoded().changes.allSatisfy { own.has($0, of: author) }
+        }
         return version.number == current.number
             ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : version.number < current.number
     }

@@ -38,7 +38,28 @@ public struct SchemaDescription: Hashable, Sendable {
         var onDelete: String
     }
 
+    /// A part of a schema, by which schemas are compared.
+    private enum Part: Hashable {
+        case key(table: String, kind: Int, columns: [String])
+        case column(table: String, name: String, Column)
+        case unique(table: String, String)
+        case reference(table: String, Reference)
+        case check(table: String, [String])
+    }
+
     private(set) var tables: [String: Table] = [:]
+
+    private var parts: Set<Part> {
+        var parts: Set<Part> = []
+        for (name, table) in tables {
+            parts.insert(.key(table: name, kind: Int(table.keyKind), columns: table.keyColumns))
+            parts.formUnion(table.columns.map { .column(table: name, name: $0, $1) })
+            parts.formUnion(table.uniques.map { .unique(table: name, $0) })
+            parts.formUnion(table.references.map { .reference(table: name, $0) })
+            parts.formUnion(table.checks.map { .check(table: name, $0) })
+        }
+        return parts
+    }
 
     /// Describes a schema.
     public init(_ schema: StoreSchema) {
@@ -63,6 +84,12 @@ public struct SchemaDescription: Hashable, Sendable {
             && former.tables.allSatisfy { name, table in
                 tables[name].map { new in table.columns.keys.allSatisfy { new.columns[$0] != nil } } ?? false
             }
+    }
+
+    /// Whether all that was changed since a former schema is changed in a later one, too, which changes more.
+    func isBetween(_ former: SchemaDescription, _ later: SchemaDescription) -> Bool {
+        let all = later.parts.symmetricDifference(former.parts)
+        return parts.symmetricDifference(former.parts).isStrictSubset(of: all)
     }
 
     /// Whether the schema has the table and all columns that a change of another schema names.

@@ -1,0 +1,82 @@
+import StoreChanges
+import Testing
+
+@Suite("Devices that have the versions of an app in other steps", .timeLimit(.minutes(60)))
+struct SchemaOrderTests {
+    private static let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, slug TEXT)"
+
+    /// Lets both devices capture, integrate and write, whatever waits for an update.
+    private func exchange(_ devices: DevicePair) throws {
+        for (device, other) in [(devices.laptop, devices.phone), (devices.phone, devices.laptop)] {
+            try device.capture()
+            try other.integrate(device.sets)
+            try other.write()
+        }
+    }
+
+    @Test(
+        "A version that another device has left behind without an edit isn't newer than the one with its edits",
+        arguments: [
+            [
+                "CREATE UNIQUE INDEX slugs ON note (slug)",
+                "CREATE UNIQUE INDEX titles ON note (title); ALTER TABLE note ADD COLUMN body TEXT",
+            ],
+            ["ALTER TABLE note ADD COLUMN color TEXT DEFAULT 'red'", "ALTER TABLE note ADD COLUMN body TEXT"],
+        ]
+    )
+    func silentVersion(versions: [String]) throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        for version in versions { try laptop.migrate(version) }
+        try laptop.edit("UPDATE note SET body = 'two'")
+        try exchange(devices)
+        #expect(try phone.needsNewerSchema())
+        for version in versions {
+            #expect(try phone.needsNewerSchema())
+            try phone.migrate(version)
+            try phone.edit("UPDATE note SET slug = 'after ' || (SELECT count(*) FROM pragma_table_info('note'))")
+            try exchange(devices)
+        }
+        try devices.exchange()
+        #expect(try !phone.needsNewerSchema() && !laptop.needsNewerSchema())
+        #expect(try phone.rows("SELECT body FROM note") == ["\"two\""])
+        #expect(try phone.content() == laptop.content())
+    }
+
+    @Test(
+        "A device that skips a version reads the edits that used what the next version has removed",
+        arguments: [
+            [
+                "ALTER TABLE note RENAME COLUMN title TO subject", "UPDATE note SET subject = 'bread'",
+                "ALTER TABLE note RENAME COLUMN subject TO head", "INSERT INTO note (head) VALUES ('butter')",
+            ],
+            [
+                "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)", "INSERT INTO label (name) VALUES ('food')",
+                "ALTER TABLE label RENAME TO tag", "INSERT INTO tag (name) VALUES ('drink')",
+            ],
+            [
+                "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)", "INSERT INTO label (name) VALUES ('food')",
+                "DROP TABLE label; ALTER TABLE note ADD COLUMN body TEXT", "UPDATE note SET body = 'two'",
+            ],
+        ]
+    )
+    func skippedVersion(steps: [String]) throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        for (migration, edit) in [(steps[0], steps[1]), (steps[2], steps[3])] {
+            try laptop.migrate(migration)
+            try laptop.edit(edit)
+            try exchange(devices)
+        }
+        #expect(try phone.needsNewerSchema())
+        try phone.migrate("\(steps[0]); \(steps[2])")
+        try exchange(devices)
+        try devices.exchange()
+        #expect(try !phone.needsNewerSchema() && !laptop.needsNewerSchema())
+        #expect(try phone.content() == laptop.content())
+    }
+}
