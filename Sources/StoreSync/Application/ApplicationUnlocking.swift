@@ -33,7 +33,7 @@ struct ApplicationUnlocking: Sendable {
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
-    private let hooks: any ApplicationRegistrationHooks
+    let hooks: any ApplicationRegistrationHooks
     /// Whether the password is tried even if this device has the keys.
     var triesPassword = false
 
