@@ -127,11 +127,11 @@ extension ApplicationRegistrationOperation {
                 )
             }
             guard !request.requiresEncryption else { throw mismatch }
-            let registration = StoredRegistration(.make(encrypted: false))
+            let registration = StoredRegistration(.make(of: request.application, encrypted: false))
             let seal = ApplicationSeal(application: request.application, key: nil)
             return NewApplication(registration: registration, seal: seal)
         }
-        let registration = existing ?? StoredRegistration(.make(encrypted: true))
+        let registration = existing ?? StoredRegistration(.make(of: request.application, encrypted: true))
         guard let epoch = UUID(uuidString: registration.info.epoch) else { preconditionFailure("an epoch is a UUID") }
         let master = MasterKey()
         let keyFile = try await KeyFile.create(

@@ -114,6 +114,7 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
+        try unlocking.refuseForeign(registration.info)
         try await refuseToComplete(registration.info, context)
         let application = try await newApplication(completing: registration, context)
         let creation = Creation(application: application, client: try await clientIdentifier(context))

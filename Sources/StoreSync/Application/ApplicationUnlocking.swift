@@ -199,6 +199,7 @@ struct ApplicationUnlocking: Sendable {
                 "\(hierarchy.registration) on the remote isn't the registration that the application was created with. Restore it from a backup."
             )
         }
+        try refuseForeign(info)
         let pin = ApplicationPin(
             encryption: info.encryption,
             epoch: info.epoch,
@@ -209,6 +210,20 @@ struct ApplicationUnlocking: Sendable {
             key: EpochKey(master: master, epoch: keyFile.epoch)
         )
         return Unlocked(seal: seal, keyFile: keyFile, pin: pin)
+    }
+
+    /// Refuses the registration of another encrypted application.
+    ///
+    /// If both have the same password, devices would seal the files of this application with the other one's key.
+    func refuseForeign(_ info: RegistrationInfo) throws(StoreSyncError) {
+        guard let application = info.application, application != hierarchy.application.rawValue else { return }
+        throw StoreSyncError(
+            .tampered,
+            """
+            \(hierarchy.registration) on the remote is the registration of \(application). Nothing was written. Restore \
+            it from a backup. If the directory was renamed, give it its former name.
+            """
+        )
     }
 
     /// Reads a key file, which must belong to the application and be as new as this device has seen it.
