@@ -61,7 +61,7 @@ struct ApplicationUnlocking: Sendable {
     /// Refuses an application that was encrypted when this device last saw it and now lacks a part of its encryption.
     func checkPin(_ pin: ApplicationPin?, _ info: RegistrationInfo?, _ files: EncryptionFiles) throws(StoreSyncError) {
         let isWhole = info?.isEncrypted == true && files.hasSalt && files.passwordTest != nil
-        if let pin, pin.isEncrypted, !isWhole { throw .downgraded(hierarchy.application) }
+        if let pin, pin.isEncrypted, !isWhole { throw downgraded(info, files) }
         // No device creates such an application: `none` has replaced the suite in the registration.
         if let info, !info.isEncrypted, files.hasSalt || files.passwordTest != nil {
             throw StoreSyncError(
@@ -327,17 +327,6 @@ extension StoreSyncError {
         StoreSyncError(
             .passwordRequired,
             "\(application) is encrypted, and this device doesn't have its keys. Give its password."
-        )
-    }
-
-    static func downgraded(_ application: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(
-            .encryptionDowngraded,
-            """
-            \(application) was encrypted when this device last saw it. Now it isn't, or a part of its encryption is \
-            missing. The remote may have been tampered with, or is still arriving. Nothing was written. Find out what \
-            happened. If the application was really given up, continue with another state directory (--state).
-            """
         )
     }
 
