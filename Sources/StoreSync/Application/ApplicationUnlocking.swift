@@ -137,8 +137,9 @@ struct ApplicationUnlocking: Sendable {
         StoreSyncError(
             .applicationIncomplete,
             """
-            \(hierarchy.root) on the remote has no registration: it is still arriving, was damaged, or isn't an application. \
-            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
+            \(hierarchy.root) on the remote has no registration: it is still arriving, was damaged, is left of a removed \
+            application, or isn't an application. If it was removed, run storesync remove application again on the device \
+            that removed it. \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }
