@@ -113,7 +113,10 @@ struct PasswordCostOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The memory that hashing a new password takes, on every device: 64 to 1024, 256 by default.",
+            """
+            The memory that hashing a new password takes, on every device: 64 to 1024, 256 by default. A changed password \
+            takes at least as much as the former one, whatever is given here.
+            """,
             valueName: "MiB"
         )
     )

@@ -52,10 +52,7 @@ struct Status: AsyncParsableCommand {
                     ? "  this device has the keys" : "  this device doesn't have the keys: it asks for the password",
             ]
         }
-        lines.append(
-            status.client.map { "this device is client \($0)" } ?? "this device isn't registered"
-        )
-        lines.append(remote.line)
+        lines += [self.client(status), remote.line]
         for client in status.clients {
             lines.append("client \(client.client)  \(client.description)  \(client.lastSync.lastSync)")
         }
@@ -70,6 +67,14 @@ struct Status: AsyncParsableCommand {
             lines += document.synchronizing.map(line)
         }
         return lines
+    }
+
+    private func client(_ status: ApplicationStatus) -> String {
+        guard let own = status.client else { return "this device isn't registered" }
+        guard status.clients.contains(where: { $0.client.rawValue == own }) else {
+            return "this device isn't registered: client \(own) was removed, or never registered"
+        }
+        return "this device is client \(own)"
     }
 
     private func line(_ client: ApplicationStatus.SynchronizingClient) -> String {

@@ -104,6 +104,9 @@ extension CommandTests {
                 #expect(try await fixture.run(change, environment: ["STORESYNC_NEW_PASSWORD": "new"]).status == 0)
                 #expect(try await memory() == kibibytes)
             }
+            let help = try await fixture.run(["password", "change", "--help"]).output
+            let words = help.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            #expect(words.contains("A changed password takes at least as much as the former one"), "\(help)")
         }
 
         @Test("A password file that is missing, empty or not UTF-8 is a usage error, and leaves no trace")

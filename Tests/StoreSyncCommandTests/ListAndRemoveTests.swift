@@ -124,6 +124,9 @@ extension CommandTests {
             #expect(try await laptop.run("remove", "client", client, "--yes").status == 0)
             try expectFailure(try await desktop.push(), 77, "deregistered")
             #expect(try await laptop.run("list", "clients").json()["clients"]?.array?.count == 1)
+            let text = try await fixture.run(["status"] + desktop.options).output
+            #expect(text.contains("this device isn't registered: client \(client) was removed"), "\(text)")
+            #expect(try await fixture.run(["status"] + laptop.options).output.contains("this device is client "))
         }
 
         @Test("remove application asks for the name, and removes everything")

@@ -250,7 +250,10 @@ struct LegacyTreeTests {
         let tree = try Tree()
         let device = try tree.fixture.device("new")
         _ = try await device.register().value
-        try tree.write(RegistrationInfo.make(encrypted: false).xml, to: "Information/registration.plist")
+        try tree.write(
+            RegistrationInfo.make(of: device.application, encrypted: false).xml,
+            to: "Information/registration.plist"
+        )
         #expect(await code { try await device.register().value } == .deregistered)
     }
 }

@@ -34,4 +34,50 @@ struct MissingRegistrationTests {
         _ = try await other.pull().value
         #expect(try other.notes() == ["one"])
     }
+
+    @Test(
+        "A device that knows an encrypted application names the files that are missing, and the remedy",
+        arguments: [
+            (["registration"], ["is missing", "move ", "register --again"]),
+            (["passwordTest"], ["is missing", "restore it from a backup"]),
+            (["salt"], ["is missing", "new state directory (--state)"]),
+            (["passwordTest", "salt"], ["are missing", "remove application", "register --again"]),
+            (["registration", "passwordTest", "salt"], ["are missing", "remove application", "register --again"]),
+        ]
+    )
+    func encryption(lost: [String], remedy: [String]) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let device = try fixture.device("device")
+        _ = try await device.register().value
+        let hierarchy = fixture.hierarchy
+        let files = [
+            "registration": hierarchy.registration, "passwordTest": hierarchy.passwordTest, "salt": hierarchy.salt,
+        ]
+        for name in lost { try fixture.put(nil, at: "\(#require(files[name]))") }
+        let error = await #expect(throws: StoreSyncError.self) { try await device.register().value }
+        #expect(error?.code == .encryptionDowngraded)
+        let message = error?.message ?? ""
+        for part in remedy { #expect(message.contains(part), "\(part): \(message)") }
+        for (name, path) in files where lost.contains(name) { #expect(message.contains("\(path)"), "\(message)") }
+        let problems = try await device.verify().value.problems
+        #expect(Set(problems.map(\.path)).isSubset(of: lost.compactMap { files[$0] }.map { "\($0)" }), "\(problems)")
+        #expect(!problems.isEmpty)
+    }
+
+    @Test(
+        "If only its directory is left of an encrypted application, starting over works after the directory is removed"
+    )
+    func emptyDirectory() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let device = try fixture.device("device")
+        _ = try await device.register().value
+        let root = fixture.url(fixture.hierarchy.root)
+        try FileManager.default.removeItem(at: root)
+        try FileManager.default.createDirectory(at: root, withIntermediateDirectories: false)
+        let again = { device.supervisor.add(device.registration(registersAgain: true)) }
+        let error = await #expect(throws: StoreSyncError.self) { try await again().value }
+        #expect(error?.message.contains("remove \(fixture.hierarchy.root) from the remote") == true, "\(error as Any)")
+        try FileManager.default.removeItem(at: root)
+        #expect(try await again().value.didCreateApplication)
+    }
 }

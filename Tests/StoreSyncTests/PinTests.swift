@@ -80,7 +80,8 @@ struct PinTests {
     @Test("a changed epoch deregisters the device, which is another client after it starts over")
     func epochChanged() async throws {
         let scene = try await Scene()
-        try Data(RegistrationInfo.make(encrypted: false).xml).write(to: scene.url("Information/registration.plist"))
+        let other = RegistrationInfo.make(of: scene.fixture.application, encrypted: false)
+        try Data(other.xml).write(to: scene.url("Information/registration.plist"))
         try await scene.expectRefused(.deregistered)
         let again = try await scene.register(again: true).value
         #expect(again.client != scene.client)

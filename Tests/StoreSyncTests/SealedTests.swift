@@ -260,7 +260,7 @@ struct SealedTests {
             case .otherEpoch: try register { $0.epoch = UUID().uuidString }
             case .otherEpochThenNone:
                 try remove(hierarchy.salt, hierarchy.passwordTest)
-                try register { $0 = RegistrationInfo.make(encrypted: false) }
+                try register { $0 = RegistrationInfo.make(of: fixture.application, encrypted: false) }
             case .noEncryptionAtAll: try remove(hierarchy.registration, hierarchy.salt, hierarchy.passwordTest)
             }
         }

@@ -69,15 +69,20 @@ struct SealedVerificationTests {
         #expect(try fixture.files().keys.allSatisfy { !$0.hasPrefix(name) })
     }
 
-    @Test("a missing salt is a problem for a device that doesn't know the application, until a device registers")
+    @Test("a missing salt is a problem until a device registers that doesn't know the application")
     func salt() async throws {
         let scene = try await Scene()
         try FileManager.default.removeItem(at: scene.url(scene.hierarchy.salt))
-        let problems = try await scene.stranger.verify().value.problems
-        #expect(problems.map(\.path) == ["\(scene.hierarchy.salt)"] && problems.map(\.code) == ["missing"])
-        #expect(await code { try await scene.known.verify().value } == .encryptionDowngraded)
+        for device in [scene.stranger, scene.known] {
+            let report = try await device.verify(repairs: true).value
+            let problems = report.problems
+            #expect(problems.map(\.path) == ["\(scene.hierarchy.salt)"] && problems.map(\.code) == ["missing"])
+        }
+        let error = await #expect(throws: StoreSyncError.self) { try await scene.known.status().value }
+        #expect(error?.code == .encryptionDowngraded)
+        for part in ["\(scene.hierarchy.salt) is missing", "--state"] { #expect(error?.message.contains(part) == true) }
         _ = try await scene.stranger.register().value
-        #expect(try await scene.stranger.verify().value.problems.isEmpty)
+        for device in [scene.stranger, scene.known] { #expect(try await device.verify().value.problems.isEmpty) }
     }
 
     @Test(
@@ -95,8 +100,12 @@ struct SealedVerificationTests {
             #expect(report.problems.map(\.code) == ["applicationIncomplete"])
             #expect(report.warnings.map { $0.prefix(12) } == ["Sealed files"] && report.repaired.isEmpty, "\(report)")
             #expect(report.files == sound.files - (missing == nil ? 1 : 2))
-            // A device that knows the application refuses it.
-            #expect(await code { try await scene.known.verify().value } == .encryptionDowngraded)
+            // A device that knows the application refuses it, and checks the other files.
+            let own = try await scene.known.verify(repairs: true).value
+            let paths = [missing, scene.hierarchy.registration].compactMap { $0.map { "\($0)" } }
+            #expect(own.problems.map(\.path) == paths && own.repaired.isEmpty, "\(own)")
+            #expect(own.problems.last?.code == "encryptionDowngraded" && own.warnings.isEmpty, "\(own)")
+            #expect(own.files == report.files)
             #expect(await code { try await scene.known.status().value } == .encryptionDowngraded)
         }
     }

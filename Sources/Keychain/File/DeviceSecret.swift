@@ -269,7 +269,7 @@ package struct DeviceSecret {
             .deviceSecretUnsafe,
             """
             The device secret \(path) isn't used: \(reason). If you trust the users who could read it, make it your own file \
-            with mode 0600. Otherwise change the keychain's lock too.
+            with mode 0600. Otherwise change the keychain's lock too, if it can be changed.
             """
         )
     }

@@ -54,6 +54,15 @@ public struct ApplicationAccess: Sendable {
         guard try await exists else { throw missing }
         return try await unlocking.seal(files, context)
     }
+
+    /// Returns the seal for an operation that removes something, unless this client was removed from the application.
+    ///
+    /// - Throws: ``StoreSyncError/Code/deregistered``, and the errors of ``seal(_:)``.
+    func sealForRemoval(_ context: OperationContext) async throws -> ApplicationSeal {
+        let seal = try await seal(context)
+        try await unlocking.refuseRemovedClient(seal, context)
+        return seal
+    }
 }
 
 extension StoreSyncError {

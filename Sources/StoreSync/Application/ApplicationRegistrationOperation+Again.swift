@@ -13,35 +13,37 @@ extension ApplicationRegistrationOperation {
         _ context: OperationContext
     ) async throws {
         guard request.registersAgain else { return }
-        if !request.isSetup, try await isRegistered(remote, pin, context) {
-            request.registersAgain = false
-            remote.warnings.append("This device is still registered, so it wasn't set up again.")
-        } else {
-            // They are about the former client.
-            (remote.deviceInfo, remote.removalNotes) = (nil, [])
+        guard !request.isSetup, mayBeRegistered(remote, pin) else { return forgetFormerClient(&remote) }
+        var epochKey: EpochKey?
+        if case .registered(let registration) = remote.found, registration.info.isEncrypted {
+            epochKey = try await unlocking.keptKey(of: registration.info.epoch, context)
+            // This device has lost its keys. `open` decides when the password has opened the application.
+            guard epochKey != nil else { return }
         }
+        decideWhetherAgainApplies(&remote, ApplicationSeal(application: request.application, key: epochKey))
     }
 
-    /// Whether this device is a client of the application, as far as its keys can tell.
-    private func isRegistered(
-        _ remote: RemoteState,
-        _ pin: ApplicationPin?,
-        _ context: OperationContext
-    ) async throws -> Bool {
-        guard let pin, remote.deviceInfo != nil else { return false }
-        var epochKey: EpochKey?
-        switch remote.found {
-        case .nothing, .empty: return false
-        case .legacy: guard pin.epoch == nil else { return false }
-        case .registered(let registration):
-            guard pin.epoch == registration.info.epoch else { return false }
-            if registration.info.isEncrypted {
-                epochKey = try await unlocking.keptKey(of: registration.info.epoch, context)
-                guard epochKey != nil else { return false }
-            }
-        }
-        let seal = ApplicationSeal(application: request.application, key: epochKey)
+    /// Decides the same for a device that may still be registered, by the notes on its removal.
+    func decideWhetherAgainApplies(_ remote: inout RemoteState, _ seal: ApplicationSeal) {
+        guard request.registersAgain, remote.deviceInfo != nil else { return }
         let notes = ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks)
-        return notes.authentic(remote.removalNotes).notes.isEmpty
+        guard notes.authentic(remote.removalNotes).notes.isEmpty else { return forgetFormerClient(&remote) }
+        request.registersAgain = false
+        remote.warnings.append("This device is still registered, so it wasn't set up again.")
+    }
+
+    /// Forgets what is about the former client.
+    private func forgetFormerClient(_ remote: inout RemoteState) {
+        (remote.deviceInfo, remote.removalNotes) = (nil, [])
+    }
+
+    /// Whether this device is a client of the application, unless it was removed.
+    private func mayBeRegistered(_ remote: RemoteState, _ pin: ApplicationPin?) -> Bool {
+        guard let pin, remote.deviceInfo != nil else { return false }
+        return switch remote.found {
+        case .nothing, .empty: false
+        case .legacy: pin.epoch == nil
+        case .registered(let registration): pin.epoch == registration.info.epoch
+        }
     }
 }

@@ -41,8 +41,7 @@ extension ApplicationRegistrationOperation {
     }
 
     func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
-        if let pin {
-            if pin.isEncrypted, case .empty = found { throw StoreSyncError.downgraded(request.application) }
+        if pin != nil {
             // A user who sets the device up again confirms that the former application is lost.
             if request.registersAgain, request.mayCreateApplication { return }
             if case .empty = found { throw registrationGone }
@@ -86,7 +85,15 @@ extension ApplicationRegistrationOperation {
         let new = try await newApplication(context)
         // Even a device that is set up again doesn't recreate an encrypted application without encryption.
         let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
-        if wasEncrypted, !new.info.isEncrypted { throw StoreSyncError.downgraded(request.application) }
+        guard !wasEncrypted || new.info.isEncrypted else {
+            throw StoreSyncError(
+                .encryptionDowngraded,
+                """
+                \(request.application) was encrypted when this device last saw it, and this device doesn't create it again \
+                without encryption. Nothing was written. Give a password, or use another state directory (--state).
+                """
+            )
+        }
         let creation = Creation(application: new, client: try await clientIdentifier(context))
         let capabilities = try await hooks.backend.capabilities()
         let isOurs: Bool
@@ -127,11 +134,11 @@ extension ApplicationRegistrationOperation {
                 )
             }
             guard !request.requiresEncryption else { throw mismatch }
-            let registration = StoredRegistration(.make(encrypted: false))
+            let registration = StoredRegistration(.make(of: request.application, encrypted: false))
             let seal = ApplicationSeal(application: request.application, key: nil)
             return NewApplication(registration: registration, seal: seal)
         }
-        let registration = existing ?? StoredRegistration(.make(encrypted: true))
+        let registration = existing ?? StoredRegistration(.make(of: request.application, encrypted: true))
         guard let epoch = UUID(uuidString: registration.info.epoch) else { preconditionFailure("an epoch is a UUID") }
         let master = MasterKey()
         let keyFile = try await KeyFile.create(

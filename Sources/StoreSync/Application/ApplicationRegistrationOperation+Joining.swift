@@ -69,6 +69,7 @@ extension ApplicationRegistrationOperation {
         let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: passwordTest, pin: known.pin)
         let unlocked = try await unlocking.unlock(sealed, trying: known.password, context)
         var remote = remote
+        decideWhetherAgainApplies(&remote, unlocked.seal)
         try await refuseRemovedClient(&remote, unlocked.seal)
         let client = if let client = known.client { client } else { try await clientIdentifier(context) }
         // A missing salt file is still arriving, or its device died before writing it. Its content is the same either
@@ -114,6 +115,7 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
+        try unlocking.refuseForeign(registration.info)
         try await refuseToComplete(registration.info, context)
         let application = try await newApplication(completing: registration, context)
         let creation = Creation(application: application, client: try await clientIdentifier(context))

@@ -1,5 +1,6 @@
 import Foundation
 import Operations
+import RemoteStorage
 import SyncCryptography
 
 // Devices that are no longer registered.
@@ -21,6 +22,14 @@ extension ApplicationUnlocking {
         error.isSuccessorProven = isProven
         await state.deregistrations.tell(error, of: key)
         return error
+    }
+
+    /// Refuses to continue if an authentic note says that this client was removed from the application.
+    func refuseRemovedClient(_ seal: ApplicationSeal, _ context: OperationContext) async throws {
+        let client = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
+        guard let client else { return }
+        let notes = ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks)
+        guard try await notes.read(on: RemoteIdentifier(client)).notes.isEmpty else { throw await removedClient() }
     }
 
     /// Returns the error for a client that was removed.

@@ -33,7 +33,7 @@ struct ApplicationUnlocking: Sendable {
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
-    private let hooks: any ApplicationRegistrationHooks
+    let hooks: any ApplicationRegistrationHooks
     /// Whether the password is tried even if this device has the keys.
     var triesPassword = false
 
@@ -61,7 +61,7 @@ struct ApplicationUnlocking: Sendable {
     /// Refuses an application that was encrypted when this device last saw it and now lacks a part of its encryption.
     func checkPin(_ pin: ApplicationPin?, _ info: RegistrationInfo?, _ files: EncryptionFiles) throws(StoreSyncError) {
         let isWhole = info?.isEncrypted == true && files.hasSalt && files.passwordTest != nil
-        if let pin, pin.isEncrypted, !isWhole { throw .downgraded(hierarchy.application) }
+        if let pin, pin.isEncrypted, !isWhole { throw downgraded(info, files) }
         // No device creates such an application: `none` has replaced the suite in the registration.
         if let info, !info.isEncrypted, files.hasSalt || files.passwordTest != nil {
             throw StoreSyncError(
@@ -137,8 +137,9 @@ struct ApplicationUnlocking: Sendable {
         StoreSyncError(
             .applicationIncomplete,
             """
-            \(hierarchy.root) on the remote has no registration: it is still arriving, was damaged, or isn't an application. \
-            \(StoreSyncError.remedyForMissingRegistration(hierarchy))
+            \(hierarchy.root) on the remote has no registration: it is still arriving, was damaged, is left of a removed \
+            application, or isn't an application. If it was removed, run storesync remove application again on the device \
+            that removed it. \(StoreSyncError.remedyForMissingRegistration(hierarchy))
             """
         )
     }
@@ -199,6 +200,7 @@ struct ApplicationUnlocking: Sendable {
                 "\(hierarchy.registration) on the remote isn't the registration that the application was created with. Restore it from a backup."
             )
         }
+        try refuseForeign(info)
         let pin = ApplicationPin(
             encryption: info.encryption,
             epoch: info.epoch,
@@ -209,6 +211,20 @@ struct ApplicationUnlocking: Sendable {
             key: EpochKey(master: master, epoch: keyFile.epoch)
         )
         return Unlocked(seal: seal, keyFile: keyFile, pin: pin)
+    }
+
+    /// Refuses the registration of another encrypted application.
+    ///
+    /// If both have the same password, devices would seal the files of this application with the other one's key.
+    func refuseForeign(_ info: RegistrationInfo) throws(StoreSyncError) {
+        guard let application = info.application, application != hierarchy.application.rawValue else { return }
+        throw StoreSyncError(
+            .tampered,
+            """
+            \(hierarchy.registration) on the remote is the registration of \(application). Nothing was written. Restore \
+            it from a backup. If the directory was renamed, give it its former name.
+            """
+        )
     }
 
     /// Reads a key file, which must belong to the application and be as new as this device has seen it.
@@ -231,7 +247,9 @@ struct ApplicationUnlocking: Sendable {
                 """
                 The password of \(hierarchy.application) was changed, but the remote has an older key file. The \
                 current one is still arriving, or the storage was put back to an older state. Try again when \
-                everything has arrived.
+                everything has arrived. If the storage was really put back, change the password on a device that hasn't \
+                seen the change, or in a new state directory (--state) with the former password: then this device \
+                continues.
                 """
             )
         }
@@ -312,17 +330,6 @@ extension StoreSyncError {
         StoreSyncError(
             .passwordRequired,
             "\(application) is encrypted, and this device doesn't have its keys. Give its password."
-        )
-    }
-
-    static func downgraded(_ application: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(
-            .encryptionDowngraded,
-            """
-            \(application) was encrypted when this device last saw it. Now it isn't, or a part of its encryption is \
-            missing. The remote may have been tampered with, or is still arriving. Nothing was written. Find out what \
-            happened. If the application was really given up, continue with another state directory (--state).
-            """
         )
     }
 

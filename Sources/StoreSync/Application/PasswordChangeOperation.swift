@@ -47,7 +47,7 @@ public actor PasswordChangeOperation: Operation {
     /// Changes the password, and returns how many passwords there have been.
     ///
     /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired`, `encryptionMismatch`,
-    ///   `unsupportedStorage` and `busy`; `CancellationError`.
+    ///   `deregistered`, `unsupportedStorage` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Int {
         try await translatingErrors {
             let key = ApplicationKey(hooks.backend, hierarchy.application)
@@ -58,6 +58,7 @@ public actor PasswordChangeOperation: Operation {
                 throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
             }
             let seal = try await unlocking.seal(files, context)
+            try await unlocking.refuseRemovedClient(seal, context)
             // An interrupted write must leave the former file.
             guard try await hooks.backend.capabilities().contains(.atomicReplace) else {
                 throw StoreSyncError(

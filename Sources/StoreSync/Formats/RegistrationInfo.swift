@@ -10,6 +10,10 @@ struct RegistrationInfo: Hashable, Sendable {
     var epoch: String
     /// `none`, or the suite that seals its files.
     var encryption: String
+    /// The application's identifier; `nil` in registrations of earlier versions.
+    ///
+    /// With it, an encrypted application can't be passed off as another one that has the same password.
+    var application: String?
 
     static let unencrypted = "none"
     static let sealed = KeyFile.suiteName
@@ -18,13 +22,15 @@ struct RegistrationInfo: Hashable, Sendable {
 
     private static let formatVersion = 1
 
-    static func make(encrypted: Bool) -> RegistrationInfo {
-        RegistrationInfo(epoch: UUID().uuidString, encryption: encrypted ? sealed : unencrypted)
+    static func make(of application: RemoteIdentifier, encrypted: Bool) -> RegistrationInfo {
+        let encryption = encrypted ? sealed : unencrypted
+        return RegistrationInfo(epoch: UUID().uuidString, encryption: encryption, application: application.rawValue)
     }
 
-    init(epoch: String, encryption: String) {
+    init(epoch: String, encryption: String, application: String? = nil) {
         self.epoch = epoch
         self.encryption = encryption
+        self.application = application
     }
 
     /// Reads the file.
@@ -43,15 +49,17 @@ struct RegistrationInfo: Hashable, Sendable {
                 "\(path) on the remote names an encryption that this program doesn't know. Update the program."
             )
         }
-        self.init(epoch: epoch, encryption: encryption)
+        self.init(epoch: epoch, encryption: encryption, application: values["application"]?.string)
     }
 
     var xml: [UInt8] {
-        PropertyListValue.dictionary([
+        var values: [String: PropertyListValue] = [
             "formatVersion": .integer(Self.formatVersion),
             "epoch": .string(epoch),
             "encryption": .string(encryption),
-        ]).xml
+        ]
+        values["application"] = application.map { .string($0) }
+        return PropertyListValue.dictionary(values).xml
     }
 }
 

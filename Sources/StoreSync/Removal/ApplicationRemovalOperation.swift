@@ -41,7 +41,7 @@ public actor ApplicationRemovalOperation: Operation {
 
     /// Removes the application.
     ///
-    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired` and `busy`;
+    /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `passwordRequired`, `deregistered` and `busy`;
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationRemoval {
         try await translatingErrors {
@@ -91,7 +91,7 @@ public actor ApplicationRemovalOperation: Operation {
         let info = files.registration.flatMap { try? RegistrationInfo($0, at: hierarchy.registration) }
         let isWhole = info.map { !$0.isEncrypted || files.hasSalt && files.passwordTest != nil } ?? false
         if let begun, !isWhole, try await isRemainder(of: begun, info, files) { return (begun, nil) }
-        let seal = try await access.seal(context)
+        let seal = try await access.sealForRemoval(context)
         let begun = BegunRemoval(epoch: info?.epoch)
         try await context.blocking { [access] in try access.state.noteRemoval(begun, for: access.key) }
         return (begun, seal)

@@ -42,7 +42,7 @@ public actor ClientRemovalOperation: Operation {
     /// Removes the client.
     ///
     /// - Throws: ``StoreSyncError``, among others `clientNotFound`, `invalidIdentifier`, `documentNotFound`,
-    ///   `applicationMissing` and `passwordRequired`; `CancellationError`.
+    ///   `applicationMissing`, `passwordRequired` and `deregistered`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ClientRemoval {
         try await translatingErrors {
             let own = try await context.blocking { [access] in
@@ -54,7 +54,7 @@ public actor ClientRemovalOperation: Operation {
                     "\(client) is this device itself. Remove it from another device, or delete the state directory."
                 )
             }
-            let seal = try await access.seal(context)
+            let seal = try await access.sealForRemoval(context)
             context.reportProgress(0.3)
             return if let document {
                 try await remove(from: hierarchy.document(document), seal, context)

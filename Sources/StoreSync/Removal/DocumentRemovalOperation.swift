@@ -36,14 +36,14 @@ public actor DocumentRemovalOperation: Operation {
     /// Removes the document.
     ///
     /// - Throws: ``StoreSyncError``, among others `documentNotFound`, `documentMissing`, `rolledBack`,
-    ///   `applicationMissing`, `passwordRequired` and `busy`; `CancellationError`.
+    ///   `applicationMissing`, `passwordRequired`, `deregistered` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentRemoval {
         try await translatingErrors {
             let lock = try await context.blocking { [access, document] in
                 try access.state.lock(.document(access.key(document)), .exclusive, by: context.name)
             }
             defer { lock.release() }
-            let seal = try await access.seal(context)
+            let seal = try await access.sealForRemoval(context)
             context.reportProgress(0.2)
             let notes = DeletedDocumentNotes(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
             var result = DocumentRemoval(document: document)

@@ -126,13 +126,36 @@ extension ApplicationKey {
 extension StoreSyncError {
     /// Translates an error of this device's keychain.
     init(_ error: KeychainError) {
-        let isLost = error.isSecretDamaged || [.deviceSecretMissing, .wrongLock].contains(error.code)
         self.init(
             Self.code(for: error.code),
-            "This device's keychain: \(error.message)\(isLost ? Self.withoutSecret : "")",
+            "This device's keychain: \(error.message)\(Self.remedy(for: error))",
             cause: error
         )
     }
+
+    private static func remedy(for error: KeychainError) -> String {
+        if error.isSecretDamaged { return withoutSecret }
+        return switch error.code {
+        case .deviceSecretMissing, .wrongLock: withoutSecret
+        case .corrupt, .tampered: withoutBackup
+        case .deviceSecretUnsafe: withReadSecret
+        default: ""
+        }
+    }
+
+    /// What to do if no backup has the file of a keychain.
+    private static let withoutBackup = """
+         Without a backup, move that file (with the -journal file beside it, if it exists) elsewhere. In place of \
+        keychain.sqlite, this device then asks for passwords again. Of a file in the directory keychains, only items that \
+        synchronize come back.
+        """
+
+    /// What to do if untrusted users could read the secret of a state directory, whose lock can't be changed.
+    private static let withReadSecret = """
+         In a state directory, move keychain-secret, keychain.sqlite and the directory keychains elsewhere: this device then \
+        asks for passwords again, and only items that synchronize come back. If such a user may have copied them, create new \
+        applications with other passwords.
+        """
 
     /// What to do if no backup has the secret of a state directory.
     private static let withoutSecret = """

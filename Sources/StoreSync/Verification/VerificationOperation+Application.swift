@@ -8,7 +8,7 @@ import SyncCryptography
 extension VerificationOperation {
     /// Opens an encrypted application.
     ///
-    /// A damaged registration or key file is reported as a problem, as is a missing registration if keys exist.
+    /// A damaged registration or key file is reported as a problem, as is a missing one of an encrypted application.
     ///
     /// - Returns: Whether sealed files can be opened.
     func unlock(_ context: OperationContext) async throws -> Bool {
@@ -26,6 +26,12 @@ extension VerificationOperation {
             problem(hierarchy.registration, error)
             repairs = false
             return false
+        } catch let error as StoreSyncError where error.code == .encryptionDowngraded {
+            repairs = false
+            let isOpen = try await unlock(withoutRegistration: files, context)
+            let path = unlocking.missingFiles(files).first ?? hierarchy.registration
+            if !report.problems.contains(where: { $0.path == "\(path)" }) { problem(path, error) }
+            return isOpen
         }
         guard let sealed = inspected else { return true }
         try await checkSalt(epoch: sealed.info.epoch)
@@ -44,7 +50,7 @@ extension VerificationOperation {
         }
     }
 
-    /// Opens an application whose registration is damaged, with what this device remembers of it.
+    /// Opens an application whose registration is damaged or can't be trusted, with what this device remembers of it.
     private func unlock(
         withoutRegistration files: EncryptionFiles,
         _ context: OperationContext
@@ -125,8 +131,8 @@ extension VerificationOperation {
         let isRegistered = try await check(path) { _ = try RegistrationInfo($0, at: path) }
         known.insert(hierarchy.readMe)
         guard isRegistered else {
-            // If keys exist, it has been reported as a problem.
-            guard isOpen else { return }
+            // If keys exist or this device has them, it has been reported as a problem.
+            guard isOpen, !seal.isEncrypted else { return }
             report.warnings.append("\(path) is missing: this is a tree of TICoreDataSync, or it is still arriving.")
             return
         }

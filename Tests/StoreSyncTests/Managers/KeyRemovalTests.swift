@@ -34,6 +34,31 @@ struct KeyRemovalTests {
         #expect(try await manager.document(fixture.document).upload(storeAt: device.store).value.isUnchanged)
     }
 
+    @Test(
+        "A device that is still registered and has lost its keys registers again as the same client",
+        arguments: [false, true]
+    )
+    func registersAgain(wasRemoved: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (device, other) = (try fixture.device("device"), try fixture.device("other"))
+        let client = try await device.register().value.client
+        let delegate = await AppDelegate()
+        try await device.manager(delegate).forgetKeys().value
+        if wasRemoved {
+            // The removal is interrupted after the note was written.
+            let info = "\(fixture.hierarchy.deviceInfo(client))"
+            let before = try #require(try fixture.files()[info])
+            _ = try await other.register().value
+            _ = try await other.remove(client).value
+            try fixture.put(before, at: info)
+        }
+        let again = try await device.supervisor.add(device.registration(registersAgain: true)).value
+        #expect((again.client == client) == !wasRemoved)
+        #expect(again.warnings.contains { $0.contains("still registered") } == !wasRemoved)
+        #expect(try await other.listClients().value.clients.count == (wasRemoved ? 3 : 1))
+        withExtendedLifetime(delegate) {}
+    }
+
     @Test("Forgetting keys changes nothing of an application that isn't encrypted, and nothing of other applications")
     func others() async throws {
         let (plain, sealed) = (try Fixture(), try Fixture(application: "org.example.other"))

@@ -64,4 +64,51 @@ struct ManagerKeychainTests {
         _ = try await device.synchronizeKeychain().value
         #expect(try await device.items() == ["account": "secret"])
     }
+
+    @Test(
+        "If the device's keychain is damaged, the error says to move its file away, and then the password is asked again"
+    )
+    func damaged() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        _ = try await fixture.device("device").register().value
+        let file = fixture.folder.appending(path: "device/state/keychain.sqlite")
+        try Data(repeating: 1, count: 5_000).write(to: file)
+        let error = await #expect(throws: StoreSyncError.self) { try await fixture.device("device").register().value }
+        #expect(error?.code == .corrupt && error?.message.contains(file.path) == true, "\(error as Any)")
+        #expect(error?.message.contains("move that file") == true, "\(error as Any)")
+        let aside = fixture.folder.appending(path: "aside", directoryHint: .isDirectory)
+        try FileManager.default.createDirectory(at: aside, withIntermediateDirectories: false)
+        let state = file.deletingLastPathComponent()
+        for name in try FileManager.default.contentsOfDirectory(atPath: state.path)
+        where name.hasPrefix("keychain.sqlite") {
+            try FileManager.default.moveItem(at: state.appending(path: name), to: aside.appending(path: name))
+        }
+        var device = try fixture.device("device")
+        device.password = nil
+        #expect(await code { try await device.register().value } == .encryptionMismatch)
+        device.password = fixture.password
+        _ = try await device.register().value
+    }
+
+    @Test(
+        "If other users could read the device secret, the error says what to move away, and then the password is asked again"
+    )
+    func unsafeSecret() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        _ = try await fixture.device("device").register().value
+        let state = fixture.folder.appending(path: "device/state")
+        let secret = state.appending(path: "keychain-secret").path
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: secret)
+        let error = await #expect(throws: StoreSyncError.self) { try await fixture.device("device").register().value }
+        #expect(error?.code == .keychainLocked)
+        for part in [
+            "mode 0600", "move keychain-secret, keychain.sqlite and the directory keychains", "new applications",
+        ] {
+            #expect(error?.message.contains(part) == true, "\(error as Any)")
+        }
+        for name in try FileManager.default.contentsOfDirectory(atPath: state.path) where name.hasPrefix("keychain") {
+            try FileManager.default.removeItem(at: state.appending(path: name))
+        }
+        _ = try await fixture.device("device").register().value
+    }
 }

@@ -92,7 +92,7 @@ struct PasscodeHostileTests {
         let a = try fixture.device("a")
         try await a.setUp("correct horse", .new)
         let hierarchy = ApplicationHierarchy(fixture.application)
-        let plain = RegistrationInfo.make(encrypted: false).xml
+        let plain = RegistrationInfo.make(of: a.application, encrypted: false).xml
         try await a.backend.write(plain, to: hierarchy.registration, when: .always)
         try await a.backend.remove(hierarchy.encryption)
         let setup = a.passcodeSetup()

@@ -117,7 +117,12 @@ struct ApplicationRemovalTests {
         _ = try await a.removeApplication().value
         for (name, bytes) in late { try fixture.put(bytes, at: name) }
         #expect(await code { try await b.pull().value } == .encryptionDowngraded)
-        #expect(await code { try await fixture.device("new").register().value } == .applicationIncomplete)
+        for device in [a, try fixture.device("new")] {
+            let error = await #expect(throws: StoreSyncError.self) { try await device.register().value }
+            #expect(error?.code == .applicationIncomplete)
+            let remedy = "run storesync remove application again on the device that removed it"
+            #expect(error?.message.contains(remedy) == true, "\(error as Any)")
+        }
         _ = try await a.removeApplication().value
         #expect(try fixture.files().isEmpty)
         _ = try await fixture.device("new").register().value

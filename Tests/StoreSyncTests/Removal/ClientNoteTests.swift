@@ -183,4 +183,29 @@ struct ClientNoteTests {
         // It can be removed once more: the first removal may have been interrupted.
         _ = try await scene.a.remove(scene.client, from: fromDocument ? document : nil).value
     }
+
+    @Test(
+        "a client that was removed from the application removes nothing and changes no password until it registers again"
+    )
+    func removedClient() async throws {
+        let scene = try await Scene(isSealed: true)
+        let b = scene.b
+        _ = try await scene.a.remove(scene.client).value
+        let before = try scene.fixture.files()
+        let change = PasswordChangeOperation(
+            to: try Password.cheap("another one"),
+            of: scene.fixture.application,
+            parameters: .interactive,
+            backend: b.backend,
+            state: b.state
+        )
+        #expect(await code { try await b.supervisor.add(change).value } == .deregistered)
+        #expect(await code { try await b.remove(scene.remover).value } == .deregistered)
+        #expect(await code { try await b.remove(scene.remover, from: b.document).value } == .deregistered)
+        #expect(await code { try await b.removeDocument().value } == .deregistered)
+        #expect(await code { try await b.removeApplication().value } == .deregistered)
+        #expect(try scene.fixture.files() == before)
+        _ = try await b.supervisor.add(b.registration(registersAgain: true)).value
+        _ = try await b.remove(scene.remover, from: b.document).value
+    }
 }
