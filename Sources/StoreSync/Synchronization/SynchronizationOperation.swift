@@ -187,15 +187,18 @@ public actor SynchronizationOperation: Operation {
         return []
     }
 
-    /// Returns warnings about clients that merged the same edits to another result: one of both replicas is damaged.
+    /// Returns warnings about clients that merged the same edits to another result.
+    ///
+    /// One of both replicas is damaged, or an update of the app changed what merges, and only one device merged before it.
     private static func differences(from heads: [SyncHead], _ store: SynchronizedStore) throws -> [String] {
         try heads.compactMap { head in
             guard let stable = head.content.stable, let theirs = head.fingerprint,
                 let own = try store.fingerprint(at: stable), own.contradicts(theirs)
             else { return nil }
             return """
-                This device and client \(head.name.client) have merged the same edits, and their stores differ: what one of \
-                them remembers of the document is damaged. Synchronize with --rebuild on both.
+                This device and client \(head.name.client) have merged the same edits, and their stores differ. One of them \
+                merged before an update of the app, the other one after it, or what one of them remembers of the document is \
+                damaged. Synchronize with --rebuild on both.
                 """
         }
     }
