@@ -48,7 +48,8 @@ struct ReplicaVersions {
     private static func next(_ number: UInt64) -> UInt64 { min(number + 1, SchemaVersion.maximumNumber) }
 
     private func number(of digest: SetDigest) throws -> UInt64? {
-        try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(digest.rawValue)])?.integer(0).map { UInt64($0) }
+        let values = try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(digest.rawValue)])
+        return values?.integer(0).map { UInt64($0) }
     }
 
     /// Gives the store's schema its number, before another device's schema can take it.
