@@ -12,7 +12,7 @@ struct RegistrationInfo: Hashable, Sendable {
     var encryption: String
     /// The application's identifier; `nil` in registrations of earlier versions.
     ///
-    /// With it, an encrypted application can't be passed off as another one that has the same password.
+    /// With it, an encrypted application can't be passed off as another one with the same password.
     var application: String?
 
     static let unencrypted = "none"
