@@ -57,20 +57,24 @@ struct ReplicaVersions {
     /// A schema that no set has yet is the newest one. But if other devices have already had a schema that changes the same
     /// and more, theirs is a later one: this device's app is updated in smaller steps, or later.
     ///
-    /// - Parameter former: The schema that the store had before; `nil` if the store's schema is new in any case.
+    /// - Parameter former: The schema that the store had before; `nil` if it had none, or has taken a change back.
     /// - Throws: `DatabaseError`.
     func rememberOwn(after former: SchemaDescription?) throws {
-        guard let former, try number(of: ownDigest) == nil, let formerNumber = try number(of: former.digest) else {
-            return try rememberOwn(try version())
+        guard let former, let formerNumber = try number(of: former.digest) else {
+            try remember(version(), own)
+            return
         }
-        let later = try known().filter { own.isBetween(former, $0) }
-        guard !later.isEmpty else { return try rememberOwn(try version()) }
-        let version = SchemaVersion(Self.next(formerNumber), ownDigest)
-        try rememberOwn(version)
-        for schema in later { try remember(SchemaVersion(Self.next(version.number), schema.digest), nil) }
+        let left = try formerLayouts
+        let isNew = try number(of: ownDigest) == nil
+        let later = try isNew ? known().filter { own.isBetween(former, $0) && !left.contains($0.digest) } : []
+        // Another device that skipped a version may have given the schema a number that isn't greater than the former one's.
+        let number = max(Self.next(formerNumber), later.isEmpty ? try version().number : 0)
+        try remember(SchemaVersion(number, ownDigest), own)
+        for schema in later { try remember(SchemaVersion(Self.next(number), schema.digest), nil) }
     }
 
-    private func rememberOwn(_ version: SchemaVersion) throws { try remember(version, own) }
+    /// Whether the store had a schema before.
+    func isFormer(_ digest: SetDigest) throws -> Bool { try formerLayouts.contains(digest) }
 
     /// The schemas whose descriptions are known.
     private func known() throws -> [SchemaDescription] {
@@ -132,8 +136,8 @@ struct ReplicaVersions {
     /// Otherwise the set waits until the app is updated. No set waits for what an update of the app has removed.
     ///
     /// Schemas that differ by additions read each other's sets as far as these don't use the additions. A set that does waits
-    /// unless its schema has a smaller number: then the store's schema has removed the addition. Of two schemas that differ
-    /// otherwise, the one with the greater number, then digest, counts: its sets wait elsewhere.
+    /// unless its schema has a smaller number and lacks something of the store's: then that has removed the addition. Of two
+    /// schemas that differ otherwise, the one with the greater number, then digest, counts: its sets wait elsewhere.
     func canRead(_ set: any ChangeSetSource) throws -> Bool {
         let version = set.header.schema
         guard version.digest != ownDigest, version.digest != .none, try !formerLayouts.contains(version.digest) else {
@@ -142,7 +146,8 @@ struct ReplicaVersions {
         guard let author = try author(of: set.header) else { return false }
         let current = try self.version()
         if author.isCompatible(with: own) {
-            return try version.number < current.number || set.decoded().changes.allSatisfy { own.has($0, of: author) }
+            let isRemoved = version.number < current.number && !author.isExtension(of: own)
+            return try isRemoved || set.decoded().changes.allSatisfy { own.has($0, of: author) }
         }
         return version.number == current.number
             ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : version.number < current.number

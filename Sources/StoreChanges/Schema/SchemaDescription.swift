@@ -88,8 +88,8 @@ public struct SchemaDescription: Hashable, Sendable {
 
     /// Whether all that was changed since a former schema is changed in a later one, too, which changes more.
     func isBetween(_ former: SchemaDescription, _ later: SchemaDescription) -> Bool {
-        let all = later.parts.symmetricDifference(former.parts)
-        return parts.symmetricDifference(former.parts).isStrictSubset(of: all)
+        let changed = parts.symmetricDifference(former.parts)
+        return !changed.isEmpty && changed.isStrictSubset(of: later.parts.symmetricDifference(former.parts))
     }
 
     /// Whether the schema has the table and all columns that a change of another schema names.

@@ -45,6 +45,42 @@ struct SchemaOrderTests {
         #expect(try phone.content() == laptop.content())
     }
 
+    @Test("A version that another device has skipped isn't newer than that device's one")
+    func leapedVersion() throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        let versions = ["color", "size", "body"].map { "ALTER TABLE note ADD COLUMN \($0) TEXT" }
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        for version in versions.dropLast() { try phone.migrate(version) }
+        try laptop.migrate(versions.joined(separator: "; "))
+        try laptop.edit("UPDATE note SET body = 'two'")
+        try exchange(devices)
+        #expect(try phone.needsNewerSchema())
+        try phone.edit("UPDATE note SET size = 'large'")
+        try exchange(devices)
+        try phone.migrate(versions[2])
+        try exchange(devices)
+        try devices.exchange()
+        #expect(try !phone.needsNewerSchema() && !laptop.needsNewerSchema())
+        #expect(try laptop.rows("SELECT size, body FROM note") == ["\"large\"|\"two\""])
+    }
+
+    @Test("A version that the app has taken back isn't newer than the app's next one")
+    func nextVersion() throws {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: Self.notes)
+        let (color, body) = ("ALTER TABLE note ADD COLUMN color TEXT", "ALTER TABLE note ADD COLUMN body TEXT")
+        try laptop.migrate("\(color); \(body)")
+        try laptop.migrate(
+            "ALTER TABLE note DROP COLUMN color; ALTER TABLE note DROP COLUMN body",
+            takesOlderSchema: true
+        )
+        try laptop.migrate(color)
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        #expect(try laptop.capture()?.header.schema.number == 4)
+        #expect { try laptop.migrate(body) } throws: { error in (error as? StoreChangesError)?.code == .newerSchema }
+    }
+
     @Test(
         "A device that skips a version reads the edits that used what the next version has removed",
         arguments: [
