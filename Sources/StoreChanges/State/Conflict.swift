@@ -96,7 +96,7 @@ public struct Conflict: Hashable, Sendable {
     /// Whether anything was lost that can be put back: cells, or a row that has no cells outside its key.
     package var hasLoss: Bool {
         switch rule {
-        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved: true
+        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved: kept.isEmpty || !lost.isEmpty
         default: !lost.isEmpty
         }
     }

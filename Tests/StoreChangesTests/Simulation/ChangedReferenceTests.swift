@@ -148,7 +148,7 @@ struct ChangedReferenceTests {
         let entries = try phone.conflicts()
         #expect(entries.map(\.rule) == [.schemaChanged])
         #expect(
-            entries.allSatisfy { $0.lost.isEmpty && $0.kept["folder"] != nil },
+            entries.allSatisfy { !$0.hasLoss && $0.kept["folder"] != nil },
             "no row is lost that can be restored"
         )
 
