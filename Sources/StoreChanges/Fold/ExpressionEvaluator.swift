@@ -91,28 +91,30 @@ package final class ScratchEvaluator: ExpressionEvaluator {
 
     package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
         guard !table.checks.isEmpty else { return false }
-        // A constraint may limit the numbers that devices assign. So the row violates it only if it does with small numbers,
-        // with great ones, and with those at each number in the constraints.
+        // A constraint may limit or compare the numbers that devices assign. So the row violates it only if it does with small
+        // numbers, with great ones, and with those at each number in the constraints, in ascending and in descending order.
         let limits = table.checks.flatMap(\.expression).compactMap(Int64.init)
         let starts = Set([1, 1 << 60] + limits.flatMap { [$0, $0 &+ 1] })
         return try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = OFF")
             return try starts.allSatisfy { start in
-                try db.execute("DELETE FROM \(table.name.quotedName)")
-                do {
-                    try insert(Self.numbered(cells, from: start), of: table, into: db)
-                    return false
-                } catch let error as DatabaseError where error.isOfRow {
-                    return true
+                try [true, false].allSatisfy { isAscending in
+                    try db.execute("DELETE FROM \(table.name.quotedName)")
+                    do {
+                        try insert(Self.numbered(cells, from: start, isAscending: isAscending), of: table, into: db)
+                        return false
+                    } catch let error as DatabaseError where error.isOfRow {
+                        return true
+                    }
                 }
             }
         }
     }
 
     /// The cells of a row with consecutive numbers in place of names.
-    private static func numbered(_ cells: [String: Cell], from start: Int64) -> [String: Cell] {
+    private static func numbered(_ cells: [String: Cell], from start: Int64, isAscending: Bool) -> [String: Cell] {
         func name(_ cell: Cell) -> RowName? { if case .row(let name) = cell { name } else { nil } }
-        let names = Set(cells.values.compactMap(name)).sorted()
+        let names = Set(cells.values.compactMap(name)).sorted { isAscending ? $0 < $1 : $1 < $0 }
         return cells.mapValues { cell in
             name(cell).flatMap(names.firstIndex).map { .value(.integer(start &+ Int64($0))) } ?? cell
         }
