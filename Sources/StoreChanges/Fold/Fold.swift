@@ -16,8 +16,7 @@ package struct Fold {
     ///   - set: The set, greater in the total order than all that the state contains.
     ///   - base: The state.
     ///   - author: The schema that the set was captured in; `nil` if it's this one.
-    ///   - unseen: If there is such a schema: those of earlier sets that were captured together with a change of the schema,
-    ///     and that the author hadn't seen.
+    ///   - unseenSchemas: The schemas of earlier migrations that the author hadn't seen; empty unless `author` is given.
     ///   - migrations: If the set was captured together with a change of the schema: the earlier sets that were captured
     ///     together with a change to the same schema.
     /// - Returns: What changes in the state, and what was overwritten or left out.
@@ -26,12 +25,12 @@ package struct Fold {
         _ set: SyncChangeSet,
         to base: some StateReader,
         author: SchemaDescription? = nil,
-        unseen: [SchemaDescription] = [],
+        unseenSchemas: [SchemaDescription] = [],
         migrations: [SyncChangeSet] = []
     ) throws -> (StateDelta, [Conflict]) {
         var fold = SetFold(set.header, FoldWorkspace(base, schema))
         fold.author = author
-        fold.unseen = unseen.map { RowColumns($0) }
+        fold.unseenRowColumns = unseenSchemas.map { RowColumns($0) }
         let adapted = fold.adapt(fold.withoutRepeatedCounts(set.changes, migrations))
         fold.reserveCapacity(adapted.count)
         // A set has its changes in the order of the store, in which the base is read faster than in any other.
@@ -70,7 +69,7 @@ struct SetFold {
     /// The schema that the set was captured in, if it's another one.
     var author: SchemaDescription?
     /// What columns referred to in the schemas of earlier sets that the set's author hadn't seen.
-    var unseen: [RowColumns] = []
+    var unseenRowColumns: [RowColumns] = []
 
     /// What a set did to a row.
     struct Trace {

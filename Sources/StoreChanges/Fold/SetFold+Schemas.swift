@@ -41,7 +41,9 @@ extension SetFold {
             // Once an earlier set has given the row a new value, a name with the column's default is another row's.
             let kept = lost.filter { column, _ in
                 table.columns.contains(column)
-                    && unseen.contains { $0.table(of: column, in: name) != rowColumns.table(of: column, in: name) }
+                    && unseenRowColumns.contains {
+                        $0.table(of: column, in: name) != rowColumns.table(of: column, in: name)
+                    }
             }
             guard kept.isEmpty else {
                 log(.schemaChanged, row, kept: kept)

@@ -314,10 +314,16 @@ struct ReplicaLog {
         var set = set
         set.header = judgement.effective(set.header)
         let author = try versions.author(of: set.header)
-        let unseen = author == nil ? [] : try progress.migrations.schemas(unseenBy: set.header, versions)
+        let unseenSchemas = author == nil ? [] : try progress.migrations.schemas(unseenBy: set.header, versions)
         let migrations = try progress.migrations.unseen(by: set.header) { try self.set($0) }
         let fold = Fold(state.schema)
-        let (delta, conflicts) = try fold.apply(set, to: state, author: author, unseen: unseen, migrations: migrations)
+        let (delta, conflicts) = try fold.apply(
+            set,
+            to: state,
+            author: author,
+            unseenSchemas: unseenSchemas,
+            migrations: migrations
+        )
         // First, because it reads the state before the set.
         let authors = try ConflictAuthors(self, delta).others(of: conflicts)
         try write(delta)

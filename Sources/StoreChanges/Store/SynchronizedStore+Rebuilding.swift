@@ -207,8 +207,7 @@ extension Replica {
 
     /// Takes the numbers of schemas from a former replica and from sets.
     ///
-    /// By them the store's schema may be newer than that of the store with which the device begins: another device had made
-    /// that one before the app took a change of its schema back.
+    /// With these numbers, the store's schema can be newer than the baseline's, if the app has taken a change back.
     fileprivate func takeVersions(of former: SynchronizedStore?, _ sets: [any ChangeSetSource]) throws {
         if let former {
             try former.replicaDatabase.read { _ in try log.versions.take(from: former.replica.log.versions) }

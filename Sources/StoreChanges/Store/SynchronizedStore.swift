@@ -291,8 +291,8 @@ package final class SynchronizedStore {
         throw StoreChangesError(
             .identityTwice,
             """
-            This device's last edits were captured under an identity that doesn't count any more: a copy of the device goes \
-            on with it, it was removed, or they were captured before edits had arrived that the other devices have settled. \
+            This device's last edits were captured under an identity that doesn't count any more: a copy of the device \
+            continues with it, it was removed, or they were captured before edits had arrived that the other devices have settled. \
             Synchronize again as another client, and none of the edits is lost.
             """
         )
