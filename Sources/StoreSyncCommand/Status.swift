@@ -71,7 +71,9 @@ struct Status: AsyncParsableCommand {
 
     private func client(_ status: ApplicationStatus) -> String {
         guard let own = status.client else { return "this device isn't registered" }
-        guard status.clients.contains(where: { $0.client.rawValue == own }) else {
+        let isListed = status.clients.contains { $0.client.rawValue == own }
+        // Its file may be unreadable.
+        guard isListed || status.unreadable.contains(where: { $0.path.contains(own) }) else {
             return "this device isn't registered: client \(own) was removed, or never registered"
         }
         return "this device is client \(own)"

@@ -58,10 +58,7 @@ extension ApplicationRegistrationOperation {
         // The root is missing. That says nothing about the application: the share may not be mounted.
         guard let missing else { return .nothing }
         if let found = try registered(files, pin) { return found }
-        let clients = try await hooks.listClients(hierarchy)
-        let infos = try await clients.concurrentMap { [hooks, hierarchy] in
-            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
-        }
+        let (clients, infos) = try await unlocking.deviceInfos()
         // These answers are from different moments, and another device may have created the application in between. It
         // starts with the registration. If that is still missing, the parts found aren't that device's work.
         files = try await EncryptionFiles.fetch(hooks, hierarchy)

@@ -149,16 +149,22 @@ struct ApplicationUnlocking: Sendable {
     /// Other directories may be an application that is still arriving, or have nothing to do with this package.
     private func requireLegacyTree() async throws {
         async let parts = hooks.missingParts(hierarchy)
-        let clients = try await hooks.listClients(hierarchy)
-        let infos = try await clients.concurrentMap { [hooks, hierarchy] in
-            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
-        }
+        let (clients, infos) = try await deviceInfos()
         guard !infos.contains(where: { $0.map { EpochKey.isSealed($0) } ?? false }) else { throw registrationMissing }
         guard !isLegacy(clients, infos) else { return }
         guard let missing = try await parts, !hierarchy.isEmpty(missing) else {
             throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
         }
         throw unregistered
+    }
+
+    /// Returns the clients, each with its saved device info if there is one.
+    func deviceInfos() async throws -> (clients: [RemoteIdentifier], infos: [[UInt8]?]) {
+        let clients = try await hooks.listClients(hierarchy)
+        let infos = try await clients.concurrentMap { [hooks, hierarchy] in
+            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
+        }
+        return (clients, infos)
     }
 
     /// Whether clients without a registration are those of an unencrypted tree of TICoreDataSync.

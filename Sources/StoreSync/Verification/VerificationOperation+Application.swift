@@ -41,7 +41,8 @@ extension VerificationOperation {
             seal = try await unlocking.unlock(sealed, context).seal
             return true
         } catch let error as StoreSyncError where Self.damages.contains(error.code) {
-            problem(hierarchy.passwordTest, code: "\(error.code)", error.message)
+            let isForeign = (try? unlocking.refuseForeign(sealed.info)) == nil
+            problem(isForeign ? hierarchy.registration : hierarchy.passwordTest, code: "\(error.code)", error.message)
             // Nothing is written into an application that may be another one.
             repairs = false
             guard let epochKey = try await unlocking.keptKey(of: sealed.info.epoch, context) else { return false }
