@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A directory or file in an application's place that isn't an application", .timeLimit(.minutes(60)))
+@Suite("A directory or file at an application's path that isn't an application", .timeLimit(.minutes(60)))
 struct ForeignDirectoryTests {
     /// What is in the place.
     enum Content: String, Sendable, CaseIterable {

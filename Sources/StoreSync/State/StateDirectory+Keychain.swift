@@ -145,8 +145,8 @@ extension StoreSyncError {
 
     /// What to do if no backup has the file of a keychain.
     private static let withoutBackup = """
-         Without a backup, move that file (with the -journal file beside it, if it exists) elsewhere. In place of \
-        keychain.sqlite, this device then asks for passwords again. Of a file in the directory keychains, only items that \
+         Without a backup, move the damaged file, with its -journal file if it exists, elsewhere. If it was \
+        keychain.sqlite, this device asks for passwords again. If it was in the directory keychains, only items that \
         synchronize come back.
         """
 

@@ -74,7 +74,7 @@ struct EqualContentTests {
         #expect(try await c.pull().value.generation == 3)
     }
 
-    @Test("a push of a store over which another device's file was copied publishes nothing, and goes on from that")
+    @Test("a push of a store over which another device's file was copied publishes nothing, and continues from that")
     func copiedFile() async throws {
         try set("1", in: a.store)
         _ = try await a.push().value
