@@ -113,13 +113,13 @@ struct BucketResumptionTests {
 
 /// Returns the eighths at which a push and the next push die: all pairs in deep tests.
 ///
-/// Otherwise a sample of eight pairs, in which each eighth occurs once as the first and once as the second: every second pair
+/// Otherwise a sample of eight pairs, in which each eighth occurs once as the first and once as the second: every fourth pair
 /// in continuous integration and every fifth in quick tests, from the pair of index `offset` on.
 private func kills(from offset: Int) -> [(first: Int, second: Int)] {
     let pairs = (1...8).flatMap { first in (1...8).map { (first: first, second: $0) } }
     guard !TestDepth.isDeep else { return pairs }
     let sample = pairs.filter { $0.second == $0.first * 5 % 9 }
-    let interval = TestDepth.choose(quick: 5, ci: 2, deep: 1)
+    let interval = TestDepth.choose(quick: 5, ci: 4, deep: 1)
     return stride(from: offset % interval, to: sample.count, by: interval).map { sample[$0] }
 }
 

@@ -1,6 +1,7 @@
 import Foundation
 import Operations
 import RemoteStorage
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -61,7 +62,7 @@ struct RepairRaceTests {
             #expect(try other.notes() == ["one", "two"], "before request \(number)")
             let later = try await scene.device.verify().value
             #expect(later.problems.isEmpty && later.warnings.isEmpty, "before request \(number): \(later)")
-            number += 1
+            number += TestDepth.choose(quick: 3, ci: 2, deep: 1)
             guard number < count else { return }
         }
     }

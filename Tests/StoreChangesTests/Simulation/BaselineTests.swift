@@ -30,7 +30,7 @@ struct BaselineTests {
         }
     }
 
-    @Test("A store that is its own baseline has no edits", arguments: TestDepth.seeds(quick: 24, ci: 48, deep: 10_000))
+    @Test("A store that is its own baseline has no edits", arguments: TestDepth.seeds(quick: 24, ci: 24, deep: 10_000))
     func unchanged(seed: UInt64) throws {
         let fixture = try Fixture(seed: seed)
         for device in fixture.devices { #expect(try device.capture() == nil) }
@@ -39,7 +39,7 @@ struct BaselineTests {
 
     @Test(
         "What a capture finds makes an unchanged copy equal to the store",
-        arguments: TestDepth.seeds(quick: 40, ci: 72, deep: 20_000)
+        arguments: TestDepth.seeds(quick: 40, ci: 40, deep: 20_000)
     )
     func difference(seed: UInt64) throws {
         var fixture = try Fixture(seed: seed)

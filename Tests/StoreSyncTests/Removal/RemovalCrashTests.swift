@@ -35,7 +35,7 @@ struct RemovalCrashTests {
                 }
             }
             #expect(deaths.count >= 4)
-            let interval = max(1, deaths.count / TestDepth.choose(quick: 1, ci: 3, deep: deaths.count))
+            let interval = max(1, deaths.count / TestDepth.choose(quick: 1, ci: 2, deep: deaths.count))
             print(
                 "crash points of removing \(subject), \(server), sealed \(isSealed): \(deaths.count), every \(interval)"
             )
