@@ -75,7 +75,7 @@ struct ManagerKeychainTests {
         try Data(repeating: 1, count: 5_000).write(to: file)
         let error = await #expect(throws: StoreSyncError.self) { try await fixture.device("device").register().value }
         #expect(error?.code == .corrupt && error?.message.contains(file.path) == true, "\(error as Any)")
-        #expect(error?.message.contains("move that file") == true, "\(error as Any)")
+        #expect(error?.message.contains("move the damaged file") == true, "\(error as Any)")
         let aside = fixture.folder.appending(path: "aside", directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: aside, withIntermediateDirectories: false)
         let state = file.deletingLastPathComponent()
