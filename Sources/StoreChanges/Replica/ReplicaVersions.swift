@@ -100,7 +100,7 @@ struct ReplicaVersions {
                 values.bytes(2).map { try SchemaDescription(decoding: $0) }
             )
         }
-        for digest in try former.formerLayouts where try !formerLayouts.contains(digest) { try rememberFormer(digest) }
+        for digest in try former.formerLayouts where try !isFormer(digest) { try rememberFormer(digest) }
     }
 
     /// The schemas that the store had before.
@@ -140,7 +140,7 @@ struct ReplicaVersions {
     /// schemas that differ otherwise, the one with the greater number, then digest, counts: its sets wait elsewhere.
     func canRead(_ set: any ChangeSetSource) throws -> Bool {
         let version = set.header.schema
-        guard version.digest != ownDigest, version.digest != .none, try !formerLayouts.contains(version.digest) else {
+        guard version.digest != ownDigest, version.digest != .none, try !isFormer(version.digest) else {
             return true
         }
         guard let author = try author(of: set.header) else { return false }

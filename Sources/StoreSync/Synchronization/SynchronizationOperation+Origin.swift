@@ -112,7 +112,7 @@ extension SynchronizationOperation {
     }
 
     private func clients(_ clients: [RemoteIdentifier]) -> String {
-        "client " + Set(clients.map(\.rawValue)).sorted().joined(separator: " and ")
+        clients.isEmpty ? "other clients" : "client " + Set(clients.map(\.rawValue)).sorted().joined(separator: " and ")
     }
 
     func fetchOrigin() async throws -> SyncOrigin? {
