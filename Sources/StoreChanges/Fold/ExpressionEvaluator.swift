@@ -9,6 +9,9 @@ package protocol ExpressionEvaluator {
     ///   takes such a row.
     func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]?
 
+    /// Whether an index that another schema has makes sense in a table.
+    func canEvaluate(_ index: UniqueIndex, in table: TableSchema) -> Bool
+
     /// Whether a row violates a `CHECK` constraint, or SQLite can't evaluate one for it.
     func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool
 
@@ -17,6 +20,8 @@ package protocol ExpressionEvaluator {
 }
 
 extension ExpressionEvaluator {
+    package func canEvaluate(_ index: UniqueIndex, in table: TableSchema) -> Bool { index.columns != nil }
+
     package func defaults(of table: TableSchema) -> [String: Cell] { [:] }
 }
 
@@ -70,15 +75,23 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         return (queue, db)
     }
 
-    package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {
+    /// The query of the values that are unique in a table's only row.
+    private static func query(_ index: UniqueIndex, in table: TableSchema) -> String {
         let expressions = index.terms.map(\.expression).joined(separator: ", ")
-        let condition = index.condition.map { " WHERE \($0)" } ?? ""
+        return "SELECT \(expressions) FROM \(table.name.quotedName)\(index.condition.map { " WHERE \($0)" } ?? "")"
+    }
+
+    package func canEvaluate(_ index: UniqueIndex, in table: TableSchema) -> Bool {
+        (try? evaluate { _ = try $0.first(Self.query(index, in: table)) }) != nil
+    }
+
+    package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {
         let values = try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = ON")
             try db.execute("DELETE FROM \(table.name.quotedName)")
             do {
                 try insert(cells, of: table, into: db)
-                return try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)")
+                return try db.first(Self.query(index, in: table))
             } catch let error as DatabaseError where error.isOfRow {
                 return nil
             }

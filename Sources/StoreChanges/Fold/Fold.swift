@@ -15,22 +15,19 @@ package struct Fold {
     /// - Parameters:
     ///   - set: The set, greater in the total order than all that the state contains.
     ///   - base: The state.
-    ///   - author: The schema that the set was captured in; `nil` if it's this one.
-    ///   - unseenSchemas: The schemas of earlier migrations that the author hadn't seen; empty unless `author` is given.
-    ///   - migrations: If the set was captured together with a change of the schema: the earlier sets that were captured
-    ///     together with a change to the same schema.
+    ///   - schemas: The schemas of the set and of those before it.
     /// - Returns: What changes in the state, and what was overwritten or left out.
     /// - Throws: ``StoreChangesError``, and what `base` throws.
     package func apply(
         _ set: SyncChangeSet,
         to base: some StateReader,
-        author: SchemaDescription? = nil,
-        unseenSchemas: [SchemaDescription] = [],
-        migrations: [SyncChangeSet] = []
+        schemas: FoldedSchemas = FoldedSchemas()
     ) throws -> (StateDelta, [Conflict]) {
+        let migrations = schemas.migrations
         var fold = SetFold(set.header, FoldWorkspace(base, schema))
-        fold.author = author
-        fold.unseenRowColumns = unseenSchemas.map { RowColumns($0) }
+        fold.author = schemas.author
+        fold.unseenRowColumns = schemas.unseen.map { RowColumns($0) }
+        fold.constraints = FoldConstraints(of: schemas.greatest, in: schema)
         let adapted = fold.adapt(fold.withoutRepeatedCounts(set.changes, migrations))
         fold.reserveCapacity(adapted.count)
         // A set has its changes in the order of the store, in which the base is read faster than in any other.
@@ -41,10 +38,26 @@ package struct Fold {
         try fold.insert(changes)
         try fold.followChangedValues()
         try fold.mergeMigratedRows(changes, migrations)
-        try fold.repair()
+        try fold.repair(after: FoldConstraints(of: schemas.greatestBefore, in: schema))
         try fold.endTakenAliases()
         return (fold.work.delta, fold.conflicts)
     }
+}
+
+/// The schemas of a set and of the sets before it.
+package struct FoldedSchemas {
+    /// The schema that the set was captured in; `nil` if it's the present one.
+    package var author: SchemaDescription?
+    /// The schemas of earlier migrations that the author hadn't seen; empty unless ``author`` is given.
+    package var unseen: [SchemaDescription] = []
+    /// If the set was captured together with a change of the schema: the earlier sets that were captured together with a
+    /// change to the same schema.
+    package var migrations: [SyncChangeSet] = []
+    /// The greatest schema among the sets before this one, and that with it; `nil` if it's the present one.
+    package var greatestBefore: SetDigest?
+    package var greatest: SetDigest?
+
+    package init() {}
 }
 
 /// The fold of one set in progress.
@@ -70,6 +83,8 @@ struct SetFold {
     var author: SchemaDescription?
     /// What columns referred to in the schemas of earlier sets that the set's author hadn't seen.
     var unseenRowColumns: [RowColumns] = []
+    /// The constraints that hold.
+    var constraints: FoldConstraints
 
     /// What a set did to a row.
     struct Trace {
@@ -112,6 +127,7 @@ struct SetFold {
     init(_ header: SyncChangeSet.Header, _ work: FoldWorkspace) {
         self.header = header
         self.work = work
+        constraints = FoldConstraints(of: nil, in: work.schema)
     }
 
     var schema: FoldSchema { work.schema }

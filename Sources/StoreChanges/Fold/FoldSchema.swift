@@ -18,6 +18,7 @@ package final class FoldSchema {
         let encodedDefaults: [[UInt8]]
         /// What columns hold in rows that were inserted without them, where that isn't `NULL`.
         let defaults: [String: Cell]
+        /// The table's unique indexes, then those that only earlier schemas have.
         let uniques: [Unique]
         fileprivate(set) var references: [Reference] = []
         /// The references of this and other tables to this one.
@@ -31,7 +32,7 @@ package final class FoldSchema {
         /// The tables to whose rows the references of a row lead, of those rows, and so on.
         fileprivate(set) var ancestors: [String] = []
 
-        init(_ table: TableSchema, defaults: [String: Cell]) {
+        init(_ table: TableSchema, earlier: [UniqueIndex], defaults: [String: Cell]) {
             schema = table
             self.defaults = defaults
             let names = table.columns.map(\.name)
@@ -41,13 +42,11 @@ package final class FoldSchema {
             self.valueColumns = valueColumns
             valueIndexes = Dictionary(uniqueKeysWithValues: zip(valueColumns, valueColumns.indices))
             encodedDefaults = valueColumns.map { (defaults[$0] ?? .null).encoded }
-            uniques = table.uniques.map { index in
-                let named = index.namedColumns(of: table)
-                // Rows of one key are one row, whatever else is said of its index.
-                let isPosition = index.kind == .position && named != Set(table.key.columns)
-                let sortName = FoldSchema.sortName(named, index.condition)
-                return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
-            }.sorted { $0.sortName.precedes($1.sortName) }
+            let present = table.uniques.map { Unique($0, of: table, isPresent: true) }
+            let former = earlier.map { Unique($0, of: table, isPresent: false) }
+            uniques =
+                present.sorted { $0.sortName.precedes($1.sortName) }
+                + former.sorted { $0.sortName.precedes($1.sortName) }
             keyCollations = table.keyCollations
             checkGroups = FoldSchema.groups(table.checks.map(\.columns))
         }
@@ -71,6 +70,17 @@ package final class FoldSchema {
         let sortName: String
         /// Whether clashing rows move to the end of their list.
         let isPosition: Bool
+        /// Whether the schema has the index, and not only an earlier one.
+        let isPresent: Bool
+
+        fileprivate init(_ index: UniqueIndex, of table: TableSchema, isPresent: Bool) {
+            self.index = index
+            self.isPresent = isPresent
+            columns = index.namedColumns(of: table)
+            sortName = FoldSchema.sortName(columns, index.condition)
+            // Rows of one key are one row, whatever else is said of its index.
+            isPosition = index.kind == .position && columns != Set(table.key.columns)
+        }
     }
 
     /// A foreign key to a table that synchronizes.
@@ -89,6 +99,10 @@ package final class FoldSchema {
     }
 
     private(set) var tables: [String: Table] = [:]
+    private let schema: StoreSchema
+    let description: SchemaDescription
+    /// Earlier schemas with other constraints, by which sets are still folded.
+    let earlier: [SchemaDescription]
     private let rowColumns: RowColumns
     /// The foreign keys of tables that don't synchronize.
     let unsynchronizedReferences: [UnsynchronizedReference]
@@ -99,15 +113,32 @@ package final class FoldSchema {
     ///
     /// - Parameters:
     ///   - schema: The tables that synchronize.
+    ///   - earlier: Earlier schemas with other constraints, by which sets are still folded.
     ///   - evaluator: Evaluates the expressions of their indexes and constraints.
-    package init(_ schema: StoreSchema, evaluator: any ExpressionEvaluator = PlainEvaluator()) {
+    package init(
+        _ schema: StoreSchema,
+        earlier: [SchemaDescription] = [],
+        evaluator: any ExpressionEvaluator = PlainEvaluator()
+    ) {
+        self.schema = schema
+        self.earlier = earlier
         self.evaluator = evaluator
-        rowColumns = RowColumns(SchemaDescription(schema))
+        description = SchemaDescription(schema)
+        rowColumns = RowColumns(description)
         unsynchronizedReferences = schema.unsynchronizedReferences
-        for table in schema.tables { tables[table.name] = Table(table, defaults: evaluator.defaults(of: table)) }
+        for table in schema.tables {
+            let uniques = description.earlierUniques(of: table.name, in: earlier).compactMap { UniqueIndex($0) }
+            let evaluated = uniques.filter { evaluator.canEvaluate($0, in: table) }
+            tables[table.name] = Table(table, earlier: evaluated, defaults: evaluator.defaults(of: table))
+        }
         for table in schema.tables { link(table, schema) }
         for table in tables.values { table.plans = plans(of: table) }
         for table in tables.values { table.ancestors = ancestors(of: table) }
+    }
+
+    /// The same schema, prepared for sets of other earlier schemas.
+    func with(earlier: [SchemaDescription]) -> FoldSchema {
+        FoldSchema(schema, earlier: earlier, evaluator: evaluator)
     }
 
     private func ancestors(of table: Table) -> [String] {

@@ -93,7 +93,8 @@ extension SetFold {
         guard let parentState = try work.row(parent) ?? work.tomb(parent)?.row else { return false }
         return try schema.table(row.table).references.enumerated().contains { index, reference in
             let id = FoldSchema.ReferenceID(table: row.table, index: index)
-            guard reference.parent == parent.table, reference.key.onDelete == .cascade,
+            guard reference.parent == parent.table,
+                constraints.action(of: reference, of: row.table) == .cascade,
                 let key = schema.childKey(id, of: row, state)
             else { return false }
             return key == schema.childKey(id, leadingTo: parent, parentState)

@@ -9,9 +9,9 @@ extension SetFold {
     mutating func repair(_ check: RepairQueue.ReferenceCheck) throws {
         let (row, id) = (check.row, check.reference)
         let reference = try schema.table(row.table).references[id.index]
-        guard let state = try work.row(row), !isMarked(id, row), let key = try missingParent(id, of: row, state) else {
-            return
-        }
+        guard let action = constraints.action(of: reference, of: row.table), let state = try work.row(row),
+            !isMarked(id, row), let key = try missingParent(id, of: row, state)
+        else { return }
         let hadParent = try !work.base.rows(with: key).isEmpty
         let isWritten = traces[row].map { !$0.written.isDisjoint(with: reference.key.columns) } ?? false
         guard try hadParent || isWritten && !ledNowhereBefore(id, row, state) else { return }
@@ -20,7 +20,7 @@ extension SetFold {
         let tomb = try tomb(with: key)
         let isUnknown = try tomb.flatMap { try work.tomb($0) }?.deleters.contains(where: header.hasSeen) == false
         guard isUnknown || hadParent else { return try leaveOut(row) }
-        switch reference.key.onDelete {
+        switch action {
         case .cascade:
             if let tomb { companions[tomb, default: []].insert(row) }
             try logLost(.deletedWithParent, row, state)
@@ -98,9 +98,9 @@ extension SetFold {
                 guard try index < schema.table(row.table).references.count else { continue }
                 steps.append(.parents(row, state, reference: index + 1))
                 let id = FoldSchema.ReferenceID(table: row.table, index: index)
-                guard let key = try missingParent(id, of: row, state), let parent = try tomb(with: key) else {
-                    continue
-                }
+                guard try constraints.action(of: schema.table(row.table).references[index], of: row.table) != nil,
+                    let key = try missingParent(id, of: row, state), let parent = try tomb(with: key)
+                else { continue }
                 steps.append(.row(parent))
             case .companions(let row):
                 steps += (companions[row] ?? []).sorted().reversed().map { .row($0) }

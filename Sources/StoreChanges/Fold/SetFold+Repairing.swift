@@ -5,9 +5,13 @@ extension SetFold {
     ///
     /// Each row is repaired once because of each constraint. The second time it goes back to what it was before the set;
     /// if it's still in the way, it's taken out. So the repairs end.
-    mutating func repair() throws {
+    ///
+    /// - Parameter former: The constraints that held before the set; indexes that hold from the set on are checked completely.
+    /// - Throws: What the state throws.
+    mutating func repair(after former: FoldConstraints) throws {
         isRepairing = true
         ownKeys = []
+        try queueClashes(after: former)
         for (row, trace) in traces { try queue(row, trace.written) }
         while true {
             if let check = queue.nextUnique() {
@@ -46,11 +50,25 @@ extension SetFold {
     mutating func queue(_ row: RowReference, _ columns: Set<String>) throws {
         guard isRepairing else { return }
         let table = try schema.table(row.table)
-        for (index, unique) in table.uniques.enumerated() where !unique.columns.isDisjoint(with: columns) {
+        for (index, unique) in table.uniques.enumerated()
+        where !unique.columns.isDisjoint(with: columns) && constraints.hold(unique, of: row.table) {
             if let state = try work.row(row) { try queueUnique(index, of: row, state) }
         }
         for (index, reference) in table.references.enumerated() where !columns.isDisjoint(with: reference.key.columns) {
             queueReference(row, FoldSchema.ReferenceID(table: row.table, index: index))
+        }
+    }
+
+    /// Queues the clashes in unique indexes that didn't hold before the set.
+    private mutating func queueClashes(after former: FoldConstraints) throws {
+        for (table, uniques) in schema.tables.mapValues(\.uniques) {
+            for (index, unique) in uniques.enumerated()
+            where constraints.hold(unique, of: table) && !former.hold(unique, of: table) {
+                for name in try work.base.clashes(in: index, of: table) {
+                    let row = RowReference(table, name)
+                    if let state = try work.row(row) { try queueUnique(index, of: row, state) }
+                }
+            }
         }
     }
 
@@ -64,9 +82,11 @@ extension SetFold {
     }
 
     mutating func queueReference(_ row: RowReference, _ id: FoldSchema.ReferenceID) {
-        guard let reference = schema.tables[id.table]?.references[id.index] else { return }
+        guard let reference = schema.tables[id.table]?.references[id.index],
+            let action = constraints.action(of: reference, of: id.table)
+        else { return }
         let rank =
-            switch reference.key.onDelete {
+            switch action {
             case .noAction, .restrict, .setDefault: 0
             case .setNull: 1
             case .cascade: 2

@@ -58,10 +58,11 @@ extension Replica {
     ///
     /// - Parameters:
     ///   - header: The header of the first set.
-    ///   - changes: What was captured.
+    ///   - changes: What was captured; without any, a set tells the schema.
     /// - Returns: The sets.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func add(_ header: SyncChangeSet.Header, _ changes: CapturedChanges) throws -> [OwnSet] {
+        guard !changes.isEmpty else { return try add(SyncChangeSet(header, [])) }
         var (header, changes, sets) = (header, changes, [OwnSet]())
         try changes.forEachSet { changes in
             if let last = sets.last { try follow(last.reference, &header) }

@@ -32,9 +32,13 @@ package final class Replica {
         client = identity.client
         origin = identity.origin
         if try !Self.exists(in: self.db) { try ReplicaSchema.create(self.db) }
-        state = try ReplicaState(self.db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)))
         let description = SchemaDescription(schema)
-        log = ReplicaLog(state, ReplicaVersions(self.db, description), StateDigest.Key(identity.document))
+        let versions = ReplicaVersions(self.db, description)
+        state = try ReplicaState(
+            self.db,
+            FoldSchema(schema, earlier: versions.earlierSchemas(), evaluator: ScratchEvaluator(schema))
+        )
+        log = ReplicaLog(state, versions, StateDigest.Key(identity.document))
         try ReplicaMigration(log).run(to: description, takesOlder: takesOlderSchema)
     }
 
@@ -59,6 +63,9 @@ package final class Replica {
         try Baseline(of: connection, state, RowNames(in: connection, state, by: .origin)).insert()
         let memory = PageMemory(state)
         try memory.write(try memory.read(store))
+        var schema = try GreatestSchema(stable: db)
+        schema.add(try log.versions.version())
+        try schema.write(db)
     }
 
     /// Captures what the user changed in the store, as sets of this device, and integrates them.
@@ -82,7 +89,9 @@ package final class Replica {
         var capture = try Capture(of: SQLConnection(store), state, by: client, into: captured)
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
-        guard !changes.isEmpty else { return [] }
+        // Which edits are folded by the former constraints depends on the first set with the new ones.
+        let announces = try isMigration && log.hasNewConstraints()
+        guard !changes.isEmpty || announces else { return [] }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
         let judgement = try log.judgement()

@@ -69,6 +69,14 @@ extension LookupKey {
     /// The key without its table, the kind first.
     var encoded: [UInt8] {
         var writer = ByteWriter()
+        writer.raw(Self.prefix(kind))
+        for cell in cells { writer.cell(cell) }
+        return writer.bytes
+    }
+
+    /// How the encoded keys of a kind begin.
+    static func prefix(_ kind: Kind) -> [UInt8] {
+        var writer = ByteWriter()
         switch kind {
         case .unique(let index):
             writer.byte(0)
@@ -84,7 +92,6 @@ extension LookupKey {
             writer.count(columns.count)
             for column in columns { writer.text(column) }
         }
-        for cell in cells { writer.cell(cell) }
         return writer.bytes
     }
 }

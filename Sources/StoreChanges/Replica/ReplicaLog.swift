@@ -269,6 +269,7 @@ struct ReplicaLog {
         let judgement = try judgement()
         let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)
         let ready = judgement.ready(except: Set(unreadable))
+        try prepareConstraints(for: ready)
         let integrated = try entries(.integrated)
         let common = zip(ready, integrated).prefix { $0 == $1 }.count
         for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
@@ -280,7 +281,12 @@ struct ReplicaLog {
         try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
         for void in judgement.void { try setStatus(.void, of: void) }
         guard common < ready.count else { return }
-        var progress = FoldProgress(digest: try digest(), migrations: MigrationSets(ready[..<common]))
+        var progress = FoldProgress(
+            digest: try digest(),
+            migrations: MigrationSets(ready[..<common]),
+            greatestSchema: try GreatestSchema(stable: db)
+        )
+        for entry in ready[..<common] { progress.greatestSchema.add(entry.header.schema) }
         for entry in ready[common...] {
             try Task.checkCancellation()
             guard let set = try set(entry.reference) else { continue }
@@ -294,6 +300,7 @@ struct ReplicaLog {
         /// The digest of the state.
         var digest: StateDigest
         var migrations: MigrationSets
+        var greatestSchema: GreatestSchema
     }
 
     func setStatus(_ status: Status, of reference: SetReference) throws {
@@ -313,17 +320,15 @@ struct ReplicaLog {
     ) throws {
         var set = set
         set.header = judgement.effective(set.header)
-        let author = try versions.author(of: set.header)
-        let unseenSchemas = author == nil ? [] : try progress.migrations.schemas(unseenBy: set.header, versions)
-        let migrations = try progress.migrations.unseen(by: set.header) { try self.set($0) }
-        let fold = Fold(state.schema)
-        let (delta, conflicts) = try fold.apply(
-            set,
-            to: state,
-            author: author,
-            unseenSchemas: unseenSchemas,
-            migrations: migrations
-        )
+        var schemas = FoldedSchemas()
+        schemas.author = try versions.author(of: set.header)
+        schemas.unseen =
+            schemas.author == nil ? [] : try progress.migrations.schemas(unseenBy: set.header, versions)
+        schemas.migrations = try progress.migrations.unseen(by: set.header) { try self.set($0) }
+        schemas.greatestBefore = progress.greatestSchema.version?.digest
+        progress.greatestSchema.add(set.header.schema)
+        schemas.greatest = progress.greatestSchema.version?.digest
+        let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, schemas: schemas)
         // First, because it reads the state before the set.
         let authors = try ConflictAuthors(self, delta).others(of: conflicts)
         try write(delta)

@@ -144,6 +144,10 @@ enum ReplicaFact: String {
     case layout
     /// The digests of the schemas by which rows were stored here before.
     case formerLayouts
+    /// The greatest version of a schema among the stable sets, and the document's beginning.
+    case stableSchema
+    /// The digests of earlier schemas by whose unique indexes rows are found, too.
+    case earlierSchemas
     /// Whether digests of the state contain all of its rows: otherwise the ones that the document began with are left out.
     case digestsHaveAllRows
     /// The status of the store's files when it had nothing that the replica doesn't have.

@@ -3,7 +3,7 @@ import ByteCoding
 /// The state in a replica's database.
 final class ReplicaState: StateReader {
     let db: SQLConnection
-    let schema: FoldSchema
+    private(set) var schema: FoldSchema
     let statements: RowStatements
     private var tables: [String: Int64] = [:]
     private var tableNames: [Int64: String] = [:]
@@ -133,6 +133,17 @@ final class ReplicaState: StateReader {
             return try finds(RowReference(key.table, name), statements.rowExists) ? [name] : []
         }
         return try names(with: key, in: "lookups")
+    }
+
+    func clashes(in unique: Int, of table: String) throws -> [RowName] {
+        try db.all(
+            """
+            SELECT min(name) FROM lookups WHERE tbl = ?1 AND substr(key, 1, length(?2)) = ?2
+            GROUP BY key HAVING count(*) > 1
+            UNION SELECT name FROM counts WHERE tbl = ?1 AND count > 1
+            """,
+            [self.table(table), .blob(LookupKey.prefix(.unique(unique)))]
+        ).map { try RowName(decoding: $0.bytes(0) ?? []) }
     }
 
     func tombs(with key: LookupKey) throws -> [RowName] {
@@ -290,6 +301,29 @@ final class ReplicaState: StateReader {
     func indexAgain(_ row: RowReference) throws {
         let present = schema.isCounted(row) ? StoredRow(countedIn: try schema.table(row.table)) : try self.row(row)
         try index(rowKey(row), "lookups", changes: schema.changedKeys(of: row, from: nil, to: present))
+    }
+
+    /// Finds rows by the unique indexes of other earlier schemas than before.
+    func prepare(for earlier: [SchemaDescription]) throws {
+        for (name, table) in schema.tables {
+            for (index, unique) in table.uniques.enumerated() where !unique.isPresent {
+                for kind in [LookupKey.Kind.unique(index), .list(index)] {
+                    try db.execute(
+                        "DELETE FROM lookups WHERE tbl = ?1 AND substr(key, 1, length(?2)) = ?2",
+                        [self.table(name), .blob(LookupKey.prefix(kind))]
+                    )
+                }
+            }
+        }
+        schema = schema.with(earlier: earlier)
+        for (name, table) in schema.tables where !table.uniques.allSatisfy(\.isPresent) {
+            for row in try names(of: name) + countedNames(of: name) { try indexAgain(RowReference(name, row)) }
+        }
+    }
+
+    /// Reads which earlier schemas the state is prepared for: another process may have prepared it for others.
+    func readEarlier(_ earlier: [SchemaDescription]) {
+        if schema.earlier != earlier { schema = schema.with(earlier: earlier) }
     }
 
     func indexTombAgain(_ row: RowReference) throws {

@@ -19,11 +19,14 @@ struct ReplicaTrimming {
         let judgement = try log.judgement()
         let integrated = try log.entries(.integrated)
         guard let prefix = judgement.stablePrefix(of: integrated, for: client, storeSeen: storeSeen) else { return }
+        var greatestSchema = try GreatestSchema(stable: state.db)
         for entry in integrated where entry.position <= prefix.position {
+            greatestSchema.add(entry.header.schema)
             try log.undo.forEachPart(of: entry.reference) { try trim($0, prefix) }
             try log.undo.remove(entry.reference)
             try log.setStatus(.stable, of: entry.reference)
         }
+        try greatestSchema.write(state.db)
         // Own sets stay, because their owner may have to publish them again, until baselines contain them. A void set that comes
         // before the end of the prefix never counts again.
         try state.db.execute(

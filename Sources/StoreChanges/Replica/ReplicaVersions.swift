@@ -104,14 +104,16 @@ struct ReplicaVersions {
     }
 
     /// The schemas that the store had before.
-    private var formerLayouts: [SetDigest] {
-        get throws {
-            let digests = try ReplicaFact.formerLayouts.read(db) ?? []
-            let length = ownDigest.rawValue.count
-            return stride(from: 0, to: digests.count, by: length).map {
-                SetDigest(rawValue: Array(digests[$0..<$0 + length]))
-            }
-        }
+    private var formerLayouts: [SetDigest] { get throws { try digests(.formerLayouts) } }
+
+    private func digests(_ fact: ReplicaFact) throws -> [SetDigest] {
+        let (bytes, length) = (try fact.read(db) ?? [], SetDigest.byteCount)
+        return stride(from: 0, to: bytes.count, by: length).map { SetDigest(rawValue: Array(bytes[$0..<$0 + length])) }
+    }
+
+    /// The earlier schemas by whose constraints sets are still folded.
+    func earlierSchemas() throws -> [SchemaDescription] {
+        try digests(.earlierSchemas).compactMap { try schema($0) }
     }
 
     /// The version for a new set, and the schema itself if the client's last set has another one.

@@ -8,7 +8,7 @@ public struct SchemaDescription: Hashable, Sendable {
         var keyKind: UInt8 = 0
         var keyColumns: [String] = []
         var columns: [String: Column] = [:]
-        var uniques: Set<String> = []
+        var uniques: Set<Unique> = []
         var references: Set<Reference> = []
         /// The tokens of each `CHECK` constraint.
         var checks: Set<[String]> = []
@@ -38,11 +38,28 @@ public struct SchemaDescription: Hashable, Sendable {
         var onDelete: String
     }
 
+    /// A unique index: two indexes with the same effect have the same description.
+    struct Unique: Hashable, Sendable {
+        /// A column or an expression, and how text is compared.
+        struct Term: Hashable, Sendable {
+            /// Whether the text is the name of a column.
+            var isColumn: Bool
+            var text: String
+            var collation: String
+        }
+
+        var kind: String
+        /// In ascending order, unless the last one is a position in a list: otherwise the order means nothing.
+        var terms: [Term]
+        /// The rows that a partial index has, as an SQL expression.
+        var condition: String?
+    }
+
     /// A part of a schema, by which schemas are compared.
     private enum Part: Hashable {
         case key(table: String, kind: Int, columns: [String])
         case column(table: String, name: String, Column)
-        case unique(table: String, String)
+        case unique(table: String, Unique)
         case reference(table: String, Reference)
         case check(table: String, [String])
     }
@@ -125,7 +142,7 @@ extension SchemaDescription.Table {
                 defaultValue: column.defaultValue
             )
         }
-        uniques = Set(table.uniques.map(\.canonicalText))
+        uniques = Set(table.uniques.map { SchemaDescription.Unique($0) })
         for key in table.references {
             guard let parent = schema.table(key.parent) else { continue }
             references.insert(
@@ -158,13 +175,14 @@ extension SchemaDescription.Reference {
     }
 }
 
-extension UniqueIndex {
-    /// What is unique, so that two indexes with the same effect have the same text.
-    fileprivate var canonicalText: String {
-        let texts = terms.map { "\($0.column?.quotedName ?? $0.expression) \($0.collation.rawValue)" }
-        // The position in a list is the last column; otherwise the order means nothing.
-        let ordered = kind == .position ? texts : texts.sorted { $0.precedes($1) }
-        return "\(kind.rawValue) \(ordered.joined(separator: ", "))\(condition.map { " WHERE \($0)" } ?? "")"
+extension SchemaDescription.Unique {
+    init(_ index: UniqueIndex) {
+        kind = index.kind.rawValue
+        condition = index.condition
+        terms = index.terms.map { term in
+            Term(isColumn: term.column != nil, text: term.column ?? term.expression, collation: term.collation.rawValue)
+        }
+        if index.kind != .position { terms.sort { $0.encoded.lexicographicallyPrecedes($1.encoded) } }
     }
 }
 
@@ -205,6 +223,12 @@ extension ByteWriter {
         for text in texts { self.text(text) }
     }
 
+    /// Writes encoded items in ascending order.
+    private mutating func ascending(_ items: [[UInt8]]) {
+        count(items.count)
+        for item in items.sorted(by: { $0.lexicographicallyPrecedes($1) }) { raw(item) }
+    }
+
     fileprivate mutating func table(_ table: SchemaDescription.Table) {
         byte(table.keyKind)
         texts(table.keyColumns)
@@ -216,19 +240,42 @@ extension ByteWriter {
             byte(column.isNotNull ? 1 : 0)
             optional(column.defaultValue) { $0.text($1) }
         }
-        texts(table.uniques.sorted { $0.precedes($1) })
-        let references = table.references.map { reference in
-            var writer = ByteWriter()
-            writer.texts(reference.columns)
-            writer.text(reference.parent)
-            writer.texts(reference.parentColumns)
-            writer.text(reference.onDelete)
-            return writer.bytes
-        }
-        count(references.count)
-        for reference in references.sorted(by: { $0.lexicographicallyPrecedes($1) }) { raw(reference) }
+        ascending(table.uniques.map(\.encoded))
+        ascending(table.references.map(\.encoded))
         count(table.checks.count)
         for check in table.checks.sorted(by: { $0.lexicographicallyPrecedes($1) { $0.precedes($1) } }) { texts(check) }
+    }
+}
+
+extension SchemaDescription.Unique {
+    fileprivate var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.text(kind)
+        writer.count(terms.count)
+        for term in terms { writer.raw(term.encoded) }
+        writer.optional(condition) { $0.text($1) }
+        return writer.bytes
+    }
+}
+
+extension SchemaDescription.Unique.Term {
+    fileprivate var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.byte(isColumn ? 1 : 0)
+        writer.text(text)
+        writer.text(collation)
+        return writer.bytes
+    }
+}
+
+extension SchemaDescription.Reference {
+    fileprivate var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.texts(columns)
+        writer.text(parent)
+        writer.texts(parentColumns)
+        writer.text(onDelete)
+        return writer.bytes
     }
 }
 
@@ -253,9 +300,7 @@ extension ByteParser {
         for (name, column) in try list("a table's columns", { try ($0.text("a column"), $0.column()) }) {
             table.columns[name] = column
         }
-        table.uniques = Set(
-            try list("a unique index") { try $0.text("a unique index", atMost: SchemaDescription.maximumLength) }
-        )
+        table.uniques = Set(try list("a table's unique indexes") { try $0.unique() })
         table.references = Set(
             try list("a table's references") { parser in
                 SchemaDescription.Reference(
@@ -274,14 +319,31 @@ extension ByteParser {
         return table
     }
 
+    private mutating func unique() throws -> SchemaDescription.Unique {
+        SchemaDescription.Unique(
+            kind: try text("the kind of a unique index"),
+            terms: try list("a unique index") { parser in
+                SchemaDescription.Unique.Term(
+                    isColumn: try parser.flag("whether a term is a column"),
+                    text: try parser.text("a term", atMost: SchemaDescription.maximumLength),
+                    collation: try parser.text("a collation")
+                )
+            },
+            condition: try optional { try $0.text("a condition", atMost: SchemaDescription.maximumLength) }
+        )
+    }
+
+    private mutating func flag(_ what: String) throws -> Bool {
+        let flag = try byte(what)
+        guard flag <= 1 else { throw malformed("\(what) is the unknown flag \(flag)") }
+        return flag == 1
+    }
+
     private mutating func column() throws -> SchemaDescription.Column {
-        let (affinity, collation) = (try text("an affinity"), try text("a collation"))
-        let flag = try byte("whether NULL is refused")
-        guard flag <= 1 else { throw malformed("a column has the unknown flag \(flag)") }
-        return SchemaDescription.Column(
-            affinity: affinity,
-            collation: collation,
-            isNotNull: flag == 1,
+        SchemaDescription.Column(
+            affinity: try text("an affinity"),
+            collation: try text("a collation"),
+            isNotNull: try flag("whether NULL is refused"),
             defaultValue: try optional { try $0.text("a default", atMost: SchemaDescription.maximumLength) }
         )
     }

@@ -89,6 +89,10 @@ package struct StateContentReader: StateReader {
             .map(\.0.row)
     }
 
+    package func clashes(in unique: Int, of table: String) -> [RowName] {
+        (Array(content.rows.keys) + content.counts.keys).filter { $0.table == table }.map(\.row)
+    }
+
     package func tombs(with key: LookupKey) -> [RowName] {
         content.tombs.keys.filter { row in
             row.table == key.table

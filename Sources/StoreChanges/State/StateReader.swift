@@ -16,6 +16,8 @@ package protocol StateReader {
     func aliases(like representative: AliasKey) throws -> [AliasKey]
     /// Returns the rows that have a key, those without a key of their own included.
     func rows(with key: LookupKey) throws -> [RowName]
+    /// Returns at least one row of each clash in a unique index, and maybe others.
+    func clashes(in unique: Int, of table: String) throws -> [RowName]
     /// Returns the deleted rows to which a reference would lead.
     func tombs(with key: LookupKey) throws -> [RowName]
 }

@@ -14,14 +14,12 @@ struct FoldTests {
         var conflicts: [Conflict] = []
         let sorted = sets.sorted { $0.header.position < $1.header.position }
         for (index, set) in sorted.enumerated() {
-            let migrations = sorted[..<index].filter {
+            var schemas = FoldedSchemas()
+            schemas.migrations = sorted[..<index].filter {
                 set.header.isMigration && $0.header.isMigration && $0.header.schema == set.header.schema
             }
-            let (delta, more) = try Fold(schema).apply(
-                set,
-                to: StateContentReader(content, schema),
-                migrations: migrations
-            )
+            let reader = StateContentReader(content, schema)
+            let (delta, more) = try Fold(schema).apply(set, to: reader, schemas: schemas)
             let former = content
             content.apply(delta)
             var undone = content

@@ -100,13 +100,24 @@ class Reader:
     def column(self):
         return [self.text(), self.text(), self.byte(), self.optional(self.expression)]
 
+    def unique(self):
+        return {
+            "kind": self.text(),
+            "terms": self.items(lambda: [self.byte(), self.expression(), self.text()]),
+            "condition": self.optional(self.expression),
+        }
+
+    def encoded_items(self, read):
+        found = self.ascending(lambda: self.encoded(read), lambda item: item[1])
+        return [item for item, _ in found]
+
     def table(self):
         return {
             "kind": self.byte(),
             "key": self.texts(),
             "columns": dict(self.ascending(lambda: (self.text(), self.column()), lambda column: column[0].encode())),
-            "uniques": self.ascending(self.expression),
-            "references": self.items(lambda: [self.texts(), self.text(), self.texts(), self.text()]),
+            "uniques": self.encoded_items(self.unique),
+            "references": self.encoded_items(lambda: [self.texts(), self.text(), self.texts(), self.text()]),
             "checks": self.items(lambda: self.items(self.expression)),
         }
 
