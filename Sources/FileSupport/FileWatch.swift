@@ -49,8 +49,12 @@ package final class FileWatch: Sendable {
 struct WatchedScene: Sendable {
     /// The paths of the directories, the root first.
     let directories: [String]
+    /// The names of the directories below the root.
+    let names: [String]
     /// The name of the database; `nil` if all names in the directory are watched.
     let database: String?
+    /// The names of the files that hold the database's content.
+    let files: [String]
 
     /// What the names stand for.
     struct Look: Equatable {
@@ -71,14 +75,10 @@ struct WatchedScene: Sendable {
         var paths = [path.string]
         while path.removeLastComponent() { paths.append(path.string) }
         directories = paths.reversed()
+        names = directories.dropFirst().compactMap { FilePath($0).lastComponent?.string }
         self.database = database
+        files = database.map { [$0, $0 + "-wal"] } ?? []
     }
-
-    /// The names of the directories below the root.
-    var names: [String] { directories.dropFirst().compactMap { FilePath($0).lastComponent?.string } }
-
-    /// The names of the files that hold the database's content.
-    var files: [String] { database.map { [$0, $0 + "-wal"] } ?? [] }
 
     /// The path of a file in the directory.
     func path(_ name: String) -> String { FilePath(directories.last ?? "/").appending(name).string }
