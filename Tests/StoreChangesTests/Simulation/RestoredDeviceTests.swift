@@ -127,4 +127,33 @@ struct RestoredDeviceTests {
             #expect(try device.rows("SELECT * FROM word").count == 2)
         }
     }
+
+    @Test(
+        "Rows that its backup has, and that come back from the storage, are there once unless they were changed",
+        arguments: [false, true]
+    )
+    func uncapturedRows(areChanged: Bool) throws {
+        try laptop.edit(inserts)
+        let restored = try SimulatedDevice(copying: laptop)
+        restored.limits = CapturedChanges.Limits()
+        let published = try publish()
+        if areChanged { try restored.edit("UPDATE note SET title = 'changed'") }
+        try restored.learn([published], removals: [:])
+        let captured = try restored.capture(at: 20)
+        #expect(captured?.changes.count == (areChanged ? 1 : nil))
+        try restored.write()
+        try restored.edit("UPDATE note SET folder = 1")
+        try restored.capture(at: 30)
+        try restored.write()
+        try phone.learn(Array(restored.sets.dropFirst()), removals: [:])
+        try phone.write()
+        for device in [restored, phone] {
+            #expect(try device.rows("SELECT name FROM folder ORDER BY id") == ["\"home\"", "\"work\""])
+            let titles = try device.rows("SELECT title FROM note WHERE folder = 1 ORDER BY title")
+            #expect(titles == (areChanged ? ["\"before\"", "\"changed\""] : ["\"before\""]))
+            #expect(try device.capture() == nil)
+            #expect(try device.conflicts().isEmpty)
+        }
+        #expect(try restored.content() == phone.content())
+    }
 }
