@@ -10,6 +10,8 @@ final class RowNames {
     private var tables: [String: ReferencedNames] = [:]
     /// The names after it are those of rows that this capture found new.
     private let lastCounter: Int64
+    /// Found for the first row that has no name.
+    private var foundRestoredRows: RestoredRows?
 
     /// Prepares to name rows.
     ///
@@ -57,7 +59,17 @@ final class RowNames {
         if let holder = try pending.holder(of: number, in: table), try holder.isInStore || isNew(holder.name) {
             return holder.name
         }
+        if let name = try restoredRows.takeName(of: number, in: table, of: store) { return name.encoded }
         return try create(number, in: table).encoded
+    }
+
+    private var restoredRows: RestoredRows {
+        get throws {
+            if let found = foundRestoredRows { return found }
+            let rows = try RestoredRows(state, insertedBy: client)
+            foundRestoredRows = rows
+            return rows
+        }
     }
 
     /// Whether the row was found new by this capture, and maybe met only in references until now.

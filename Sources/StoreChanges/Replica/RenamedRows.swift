@@ -31,6 +31,26 @@ struct RenamedRows {
         }
     }
 
+    /// Renames no rows yet.
+    init(_ state: ReplicaState) { self.state = state }
+
+    /// Renames the rows of a lost set whose names other rows have by now; the store has none of them.
+    ///
+    /// - Parameters:
+    ///   - set: The set.
+    ///   - client: Who gives the new names.
+    /// - Throws: `DatabaseError`.
+    mutating func rename(lost set: SyncChangeSet, by client: ClientID) throws {
+        for change in set.changes {
+            let row = RowReference(change.table, change.row)
+            guard case .insert(let inserted) = change.edit, case .numbered = change.row,
+                state.schema.numberedTable(change.table) == change.table,
+                let present = try state.row(row)?.cells, present != inserted.cells
+            else { continue }
+            names[row] = try ReplicaNumbers(state).createName(in: change.table, by: client)
+        }
+    }
+
     // MARK: The store's rows
 
     private mutating func rename(_ row: RowReference, by client: ClientID) throws {

@@ -5,9 +5,14 @@ extension Replica {
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     package func remember(_ news: LogNews) throws {
         try keepStoreSeen()
+        try note(news)
+        try log.integrate()
+    }
+
+    /// Remembers what the storage says besides sets; the next integration judges the sets by it.
+    func note(_ news: LogNews) throws {
         if try ReplicaKnowledge(db).remember(news) { try log.markUnjudged() }
         for prefix in news.heads.compactMap(\.stable) { try advanceClock(to: prefix.position.stamp) }
-        try log.integrate()
     }
 
     /// Forgets what no set can need any more.

@@ -17,11 +17,16 @@ extension ReplicaLog {
 
     /// Makes these the entries of a set.
     ///
-    /// Entries that the set had before keep their numbers, by which the user knows them.
+    /// Entries that the set had before keep their numbers, by which the user knows them. What was lost with another set of
+    /// its number stays.
     func setConflicts(_ conflicts: [(Conflict, other: ChangeAuthor?)], of set: SyncChangeSet.Header) throws {
         let former = try db.all(
-            "SELECT number, rule, tbl, name, lost, kept FROM conflicts WHERE client = ? AND sequence = ? ORDER BY number",
+            """
+            SELECT number, rule, tbl, name, lost, kept FROM conflicts
+            WHERE client = ? AND sequence = ? AND (rule NOT IN (?, ?) OR stamp = ?) ORDER BY number
+            """,
             [.text(set.id.client.rawValue), .integer(Int64(set.id.sequence))]
+                + Conflict.Rule.ofVoidSets.map { .text($0.rawValue) } + [.integer(Int64(set.stamp.rawValue))]
         )
         var numbers = Dictionary(grouping: former) { $0.dropFirst() }.mapValues { $0.map { $0[0] } }
         for (conflict, other) in conflicts {

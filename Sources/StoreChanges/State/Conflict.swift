@@ -40,10 +40,16 @@ public struct Conflict: Hashable, Sendable {
         case countBelowZero
         /// The edit's device was removed, and the device that noted that hadn't seen the edit.
         case clientRemoved
+        /// The edit's set doesn't count any more: its device was copied or restored from a backup, and published another set
+        /// of the same number, or other devices had settled the order of edits before the set arrived.
+        case setVoid
         /// The user gave up the store's values where the document has others.
         case otherSideTaken
         /// The user restored what another entry lost, in place of a later value.
         case replacedByRestoring
+
+        /// The rules that log what was lost with a whole set.
+        static let ofVoidSets: [Rule] = [.clientRemoved, .setVoid]
 
         /// What happened, in a few words.
         public var summary: String {
@@ -67,6 +73,7 @@ public struct Conflict: Hashable, Sendable {
             case .schemaChanged: "left out, because an update of the app removed its column or table"
             case .countBelowZero: "deleted on two devices"
             case .clientRemoved: "given up with the removed device that had made this edit"
+            case .setVoid: "given up, because its device was copied, restored from a backup, or late"
             case .otherSideTaken: "given up for the document's value"
             case .replacedByRestoring: "replaced when another entry was restored"
             }
@@ -96,7 +103,8 @@ public struct Conflict: Hashable, Sendable {
     /// Whether anything was lost that can be put back: cells, or a row that has no cells outside its key.
     package var hasLoss: Bool {
         switch rule {
-        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved: kept.isEmpty || !lost.isEmpty
+        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved, .setVoid:
+            kept.isEmpty || !lost.isEmpty
         default: !lost.isEmpty
         }
     }

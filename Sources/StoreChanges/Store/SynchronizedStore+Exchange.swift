@@ -154,12 +154,7 @@ extension SynchronizedStore {
     package func counts(_ set: SeenSet, of client: ClientID) throws -> Bool {
         try locked {
             try replicaDatabase.read { _ in
-                try replica.db.first(
-                    "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND status IN (1, 3)",
-                    [
-                        .text(client.rawValue), .integer(Int64(clamping: set.sequence)), .blob(set.digest.rawValue),
-                    ]
-                ) != nil
+                try replica.log.counts(SetReference(client, set))
             }
         }
     }

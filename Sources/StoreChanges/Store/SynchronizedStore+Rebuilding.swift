@@ -183,8 +183,8 @@ extension SynchronizedStore {
                 try replica.remember(sources.news)
                 try former?.replicaDatabase.read { _ in
                     guard let former else { return }
-                    try replica.takeEditsOfRemovedClients(from: former.replica)
-                    try replica.logEditsLost(from: former.replica, by: sources.news)
+                    try replica.takeEditsOfVoidSets(from: former.replica)
+                    try replica.logEditsLost(from: former.replica)
                 }
                 return formerState
             }
@@ -236,24 +236,26 @@ extension Replica {
     fileprivate func takeConflicts(of former: Replica) throws {
         if let restored = try ReplicaFact.restored.read(former.db) { try ReplicaFact.restored.write(restored, db) }
         let integrated = try integratedSets()
-        try takeConflicts(of: former) { $0.set.sequence <= integrated[$0.set.client]?.sequence ?? 0 }
+        try takeConflicts(of: former) {
+            $0.conflict.set.sequence <= integrated[$0.conflict.set.client]?.sequence ?? 0
+        }
     }
 
-    /// Takes from a former replica the lost edits of removed clients, whose sets don't count here either.
-    fileprivate func takeEditsOfRemovedClients(from former: Replica) throws {
-        let integrated = try integratedSets()
+    /// Takes from a former replica the lost edits of sets that don't count here either.
+    fileprivate func takeEditsOfVoidSets(from former: Replica) throws {
         try takeConflicts(of: former) {
-            $0.rule == .clientRemoved && $0.set.sequence > integrated[$0.set.client]?.sequence ?? 0
+            try Conflict.Rule.ofVoidSets.contains($0.conflict.rule)
+                && !log.counts($0.conflict.set, at: $0.author.time)
         }
     }
 
     /// Takes the conflicts of a former replica that fulfil a condition, without the ones that this replica has.
-    private func takeConflicts(of former: Replica, where isTaken: (Conflict) -> Bool) throws {
+    private func takeConflicts(of former: Replica, where isTaken: (LoggedConflict) throws -> Bool) throws {
         // Mostly the entries of a set follow each other.
         var (set, known): (SetID?, Set<Conflict>) = (nil, [])
         try former.forEachConflict { entry in
             let conflict = entry.conflict
-            guard isTaken(conflict) else { return }
+            guard try isTaken(entry) else { return }
             if set != conflict.set { (set, known) = (conflict.set, try conflicts(of: conflict.set)) }
             guard known.insert(conflict).inserted else { return }
             try log.insert(conflict, entry.author.time, entry.other)

@@ -125,7 +125,6 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
             if head.name.client.rawValue == client {
                 // A copy of this device published it.
                 note(head.name)
-                acknowledged = nil
             } else {
                 others[head.name.client.rawValue] = Head(
                     name: head.name.name,

@@ -117,6 +117,10 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws {
         for head in heads where head.name.client.rawValue == memory.client {
+            // Other devices read this head now. This device replaces it if its own head would say something else.
+            let present = try await replica.using(context) { try $0.progress() }
+            let isEqual = (head.content.last, head.content.seen) == (present.last, present.seen)
+            if !isEqual || head.removed < memory.removed { memory.acknowledged = nil }
             guard let last = head.content.last, last.sequence >= memory.sequence ?? 0, head.removed >= memory.removed
             else {
                 continue

@@ -73,6 +73,8 @@ struct WhatMergesHowTests {
         .leftOut, .takenOut,
         // The user decides it by removing a device.
         .clientRemoved,
+        // It takes a device that was copied or restored from a backup.
+        .setVoid,
         // The user decides it by `--take`.
         .otherSideTaken,
         // The user decides it by restoring a conflict.

@@ -86,6 +86,18 @@ struct RemovedClientTests {
         #expect(text(entry.lost) == ["color": "blue"] && text(entry.kept) == ["color": "red"])
     }
 
+    @Test("The entries go when another note of the removal says that the edits count")
+    func laterNote() throws {
+        try bring(at: 1)
+        try bring("UPDATE note SET title = 'oat milk' WHERE id = 1", at: 10)
+        try laptop.learn(removals: [phone.client: 1])
+        #expect(try entries().count == 1)
+        try laptop.learn(removals: [phone.client: 2])
+        #expect(try laptop.conflicts().isEmpty)
+        try laptop.write()
+        #expect(try laptop.rows("SELECT title FROM note WHERE id = 1") == ["\"oat milk\""])
+    }
+
     @Test("The edit of a row that arrives again together with the removal isn't logged")
     func publishedAgain() throws {
         try bring(at: 1)

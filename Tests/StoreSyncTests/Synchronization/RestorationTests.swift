@@ -288,6 +288,39 @@ struct RestorationTests {
     }
 
     @Test(
+        "What a device had published under a number that it uses again is in the conflict log if it doesn't count",
+        arguments: [false, true],
+        // Which of both sets counts depends on their digests.
+        0..<4
+    )
+    func numberUsedAgain(isMerged: Bool, variant: Int) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try backUp(a, fixture)
+        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await a.synchronize().value
+        if isMerged { _ = try await b.synchronize().value }
+        let name = try #require(try client(of: a))
+        let heads = try fixture.files().filter { $0.key.contains("RecentSyncs/\(name)-") }
+        for path in heads.keys { try fixture.put(nil, at: path) }
+        let restored = try fixture.device("backup")
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration \(variant)')")
+        for device in [restored, b] { _ = try? await device.synchronize().value }
+        for (path, bytes) in heads { try fixture.put(bytes, at: path) }
+        for device in [restored, b, restored, b, restored, b] { _ = try? await device.synchronize().value }
+        let log = ConflictLog(ofStoreAt: restored.store, state: restored.state)
+        for entry in try await log.entries() where entry.conflict.rule == .setVoid {
+            try await log.restore(entry.number)
+        }
+        for device in [restored, b] { _ = try await device.synchronize().value }
+        for device in [restored, b] {
+            #expect(try titles(device) == ["after the backup", "after the restoration \(variant)"])
+        }
+    }
+
+    @Test(
         "A device whose store and replica were restored from before it became another client goes on as that client",
         arguments: [false, true]
     )

@@ -179,6 +179,8 @@ struct SynchronizationTests {
         let expected: Set = ["a", "twin", "later", "last", "end"]
         #expect(try Set(a.query("SELECT title FROM note")) == expected)
         #expect(try Set(twin.query("SELECT title FROM note")) == expected)
+        // Each has read the other's head, and has nothing else to say.
+        for device in [a, twin, a, twin] { #expect(try await device.synchronize().value.publishedBytes == 0) }
         #expect(try await a.verify().value.problems.isEmpty)
         withExtendedLifetime(fixture) {}
     }

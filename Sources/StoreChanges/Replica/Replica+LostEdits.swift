@@ -1,46 +1,48 @@
-/// What is lost with a client that is removed.
+/// What is lost with sets that don't count any more.
 extension Replica {
-    /// Integrates sets and remembers news; logs the edits of clients that are now removed, which were integrated here and
-    /// don't count any more.
+    /// Integrates sets and remembers news; logs the edits of other devices that don't count any more.
     ///
-    /// The device that noted the removal may have seen fewer sets of the client than this one. If the client comes back, it
-    /// publishes these edits again; otherwise only the log still has them. If these new sets arrive together with the
-    /// removal, new rows with integer keys are logged nevertheless, because they have other names then.
+    /// These are edits that were integrated here until now, and edits of sets under this device's own identity that it
+    /// didn't capture itself: it captured others of their numbers after it was restored from a backup. A device that still
+    /// has such a set as its own publishes the edits again; otherwise only the log has them. If these new sets arrive
+    /// together with what makes the former ones void, new rows with integer keys are logged nevertheless, because they have
+    /// other names then.
     ///
     /// - Parameters:
     ///   - sets: The sets.
     ///   - news: Heads, baselines and removals.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func learn(_ sets: [any ChangeSetSource], _ news: LogNews) throws {
-        let former = try setsOfClients(removedBy: news)
-        try integrate(sets)
-        try remember(news)
-        guard !former.isEmpty else { return }
-        let void = Set(try log.entries(.void).map(\.reference))
-        try logLost(former.filter { void.contains($0.reference) }, of: log)
+        for set in sets { _ = try insert(set, .otherDevice) }
+        try note(news)
+        // Without news, no set is judged, and none is read.
+        guard try ReplicaFact.unjudged.read(db) != nil else { return try integrateInserted() }
+        let (integrated, void) = (try log.foreignSets(.integrated), try log.foreignSets(.void))
+        try integrateInserted()
+        let lost = try log.entries(.void, where: ReplicaLog.Origin.isForeign).filter { entry in
+            integrated.contains(entry.reference)
+                || entry.header.id.client == client && !void.contains(entry.reference)
+        }
+        try logLost(lost, of: log)
     }
 
-    /// Logs the edits that a former replica had integrated, and that a removal takes back which that one doesn't know.
+    /// Logs the edits that a former replica had integrated, and that don't count in this one, which is built from sets that
+    /// the former one may not have.
     ///
-    /// - Parameters:
-    ///   - former: The replica from which this one was built again.
-    ///   - news: What this one remembers.
+    /// - Parameter former: The replica from which this one was built again.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    func logEditsLost(from former: Replica, by news: LogNews) throws {
-        let integrated = try log.integrated()
-        let lost = try former.setsOfClients(removedBy: news).filter { entry in
+    func logEditsLost(from former: Replica) throws {
+        let (integrated, judgement) = (try log.integrated(), try log.judgement())
+        let lost = try former.log.entries(.integrated, where: ReplicaLog.Origin.isForeign).filter { entry in
+            guard try !log.counts(entry.reference) else { return false }
             let (client, sequence) = (entry.header.id.client, entry.header.id.sequence)
-            return sequence > max(news.removals[client] ?? .max, integrated[client]?.sequence ?? 0)
+            return judgement.isVoid(entry.reference) || sequence <= integrated[client]?.sequence ?? 0
         }
         try logLost(lost, of: former.log)
-    }
-
-    /// The integrated sets of other devices whose removal is news, in the total order.
-    private func setsOfClients(removedBy news: LogNews) throws -> [LogEntry] {
-        let known = try ReplicaKnowledge(db).read().removals
-        let removed = Set(news.removals.keys.filter { known[$0] == nil })
-        guard !removed.isEmpty else { return [] }
-        return try log.entries(.integrated, where: "origin = 0").filter { removed.contains($0.header.id.client) }
+        let own = try log.entries(.void, where: ReplicaLog.Origin.isForeign).filter { entry in
+            try entry.header.id.client == client && former.log.header(entry.reference) == nil
+        }
+        try logLost(own, of: log)
     }
 
     /// What sets that don't count any more made of a row.
@@ -59,11 +61,15 @@ extension Replica {
     ///   - source: The log that has them.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     private func logLost(_ entries: [LogEntry], of source: ReplicaLog) throws {
+        guard !entries.isEmpty else { return }
         var edits: [RowReference: LostEdit] = [:]
+        var names = RenamedRows(state)
         for entry in entries {
             guard let set = try source.set(entry.reference) else { continue }
+            try names.rename(lost: set, by: client)
             var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
             for change in set.changes where state.schema.tables[change.table] != nil {
+                let change = names.renamed(change)
                 let named = RowReference(change.table, change.row)
                 guard state.schema.has(named) else { continue }
                 let row = try fold.lead(named).0
@@ -73,13 +79,16 @@ extension Replica {
         let sorted = edits.sorted {
             ($0.value.entry.header.position, $0.key) < ($1.value.entry.header.position, $1.key)
         }
+        let removals = try ReplicaKnowledge(db).read().removals
         for (row, edit) in sorted {
             let present = try state.row(row)?.cells
             let kept = present?.filter { edit.cells[$0.key] != nil } ?? [:]
             guard present == nil || kept != edit.cells else { continue }
             let (set, stamp) = (edit.entry.header.id, edit.entry.header.stamp)
+            let isRemoved = removals[set.client].map { set.sequence > $0 } ?? false
+            let rule = isRemoved ? Conflict.Rule.clientRemoved : .setVoid
             for _ in 0..<max(edit.count, 0) {
-                try log.insert(Conflict(.clientRemoved, row, lost: edit.cells, kept: kept, by: set), stamp, nil)
+                try log.insert(Conflict(rule, row, lost: edit.cells, kept: kept, by: set), stamp, nil)
             }
         }
     }

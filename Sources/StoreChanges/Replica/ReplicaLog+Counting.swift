@@ -1,0 +1,42 @@
+/// Which sets count, and which weren't captured here.
+extension ReplicaLog {
+    /// Whether a set is integrated.
+    func counts(_ reference: SetReference) throws -> Bool {
+        try db.first(
+            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND status IN (1, 3)",
+            reference.values
+        ) != nil
+    }
+
+    /// Whether a set of a number and a time is integrated.
+    func counts(_ set: SetID, at stamp: Stamp) throws -> Bool {
+        try db.first(
+            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND status IN (1, 3)",
+            SetPosition(stamp, set).values
+        ) != nil
+    }
+
+    /// The sets of a status that weren't captured here.
+    func foreignSets(_ status: Status) throws -> Set<SetReference> {
+        let rows = try db.all(
+            "SELECT client, sequence, digest FROM sets WHERE status = ? AND \(Origin.isForeign)",
+            [.integer(status.rawValue)]
+        )
+        return Set(
+            rows.compactMap { values in
+                guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
+                    return nil
+                }
+                return SetReference(
+                    SetID(ClientID(rawValue: client), UInt64(sequence)),
+                    SetDigest(rawValue: digest)
+                )
+            }
+        )
+    }
+}
+
+extension ReplicaLog.Origin {
+    /// The condition, in SQL, that a set wasn't captured here.
+    static let isForeign = "origin = \(otherDevice.rawValue)"
+}
