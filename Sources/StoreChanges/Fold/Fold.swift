@@ -224,13 +224,14 @@ struct SetFold {
         return key
     }
 
-    /// Whether a reference to an integer key holds what is no row's number.
+    /// Whether a reference to an integer key holds what is no row's number, as 0 or -1 for none.
     private func isLeftAlone(_ id: FoldSchema.ReferenceID, _ row: RowReference, _ state: StoredRow) -> Bool {
         schema.tables[id.table]?.references[id.index].key.columns.contains { column in
             guard schema.rowTable(of: column, in: row.table) != nil,
                 case .value(let value) = schema.cell(column, of: row, state), !value.isNull
             else { return false }
-            return value.rowNumber(in: schema.tables[row.table]?.affinity(of: column) ?? .blob) == nil
+            let number = value.rowNumber(in: schema.tables[row.table]?.affinity(of: column) ?? .blob)
+            return number.map { $0 <= 0 } ?? true
         } ?? true
     }
 

@@ -120,7 +120,7 @@ struct SchemaQuestions {
     /// - Throws: `DatabaseError`.
     func about(rowsIn db: Database) throws -> [String] { try meaning(of: db) + nullKeys(in: db) }
 
-    /// Numbers that a device hardly assigned: a single row of number 1 or less, and numbers with large gaps.
+    /// Numbers that a device hardly assigned: 0, negative ones, years, and 1 in a table with a single row.
     private func meaning(of db: Database) throws -> [String] {
         guard case .integer(let column) = table.key else { return [] }
         let (name, key) = (table.name.quotedName, column.quotedName)
@@ -137,8 +137,8 @@ struct SchemaQuestions {
         let isNamedForOne = ["config", "meta", "option", "preference", "profile", "setting", "state"].contains {
             table.name.sqlName.contains($0)
         }
-        let isSingle = minimum == maximum && minimum <= 1 && !isReferenced && isNamedForOne
-        guard minimum < 0 || isSingle || (1800...2200).contains(minimum) && maximum <= 2200 else { return [] }
+        let isSingle = minimum == maximum && minimum == 1 && !isReferenced && isNamedForOne
+        guard minimum <= 0 || isSingle || (1800...2200).contains(minimum) && maximum <= 2200 else { return [] }
         return [
             """
             Do the numbers in \(column) mean something (\(minimum) to \(maximum))? Then name the table in the rules \
