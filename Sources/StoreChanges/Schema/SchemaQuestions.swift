@@ -13,9 +13,17 @@ struct SchemaQuestions {
     /// The questions that the schema alone raises.
     var all: [String] { key + references + undeclaredReferences + positions + orderedNumbers }
 
-    /// Why the table can't synchronize: merging doesn't know the numbers from which a unique value is calculated.
+    /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
+    /// unique value is calculated.
     var exclusion: String? {
-        table.uniqueCalculating(with: numberColumns).map { unique in
+        if RowColumns(SchemaDescription(schema)).unnamedTables.contains(table.name) {
+            return """
+                By foreign keys, its rows have the numbers of other tables whose keys refer to each other, and each device \
+                numbers rows by itself. Remove a foreign key between these keys to synchronize it, or name all these tables in \
+                the rules ("meaningfulKeys").
+                """
+        }
+        return table.uniqueCalculating(with: numberColumns).map { unique in
             """
             The unique value \(unique.description) is calculated from numbers that differ between devices. Make the columns \
             themselves unique to synchronize it.
