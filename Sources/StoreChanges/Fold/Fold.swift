@@ -81,6 +81,8 @@ struct SetFold {
     var broughtBack: Set<RowReference> = []
     /// The schema that the set was captured in, if it's another one.
     var author: SchemaDescription?
+    /// What columns hold by default that only the author's schema has, by table.
+    var addedDefaults: [String: [String: Cell]] = [:]
     /// What columns referred to in the schemas of earlier sets that the set's author hadn't seen.
     var unseenRowColumns: [RowColumns] = []
     /// The constraints that hold.
