@@ -104,6 +104,8 @@ final class ReferencedNames {
         self.lookup = lookup
         self.name = name
         known = Array(repeating: (number: 0, name: nil), count: Int(Self.count))
+        // No slot has a number of its own yet.
+        known[0].number = 1
     }
 
     /// Whether the store has a row of a number.
@@ -114,10 +116,7 @@ final class ReferencedNames {
     }
 
     /// The encoded name of the row to which a number refers; `nil` if the store has none.
-    ///
-    /// Numbers of 0 or less aren't references.
     func name(of number: Int64) throws -> [UInt8]? {
-        guard number > 0 else { return nil }
         let index = Int(number & (Self.count - 1))
         if known[index].number == number { return known[index].name }
         let name = try exists(number) ? name(number) : nil

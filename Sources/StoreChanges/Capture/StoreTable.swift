@@ -154,7 +154,7 @@ struct StoreTable {
 
     /// What a column's value is in all stores: a number of a row becomes the row's name.
     ///
-    /// Numbers of 0 or less, and those of no row, stay as they are.
+    /// Numbers of no row stay as they are.
     private func cell(_ value: StoredValue, of column: String) throws -> Cell {
         guard let parent = state.schema.rowTable(of: column, in: name),
             let number = value.rowNumber(in: table.affinity(of: column))

@@ -15,14 +15,26 @@ package protocol ExpressionEvaluator {
     /// Whether a row violates a `CHECK` constraint, or SQLite can't evaluate one for it.
     func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool
 
-    /// The constant defaults of a table's columns; a row that was inserted without these columns has them.
-    func defaults(of table: TableSchema) -> [String: Cell]
+    /// What a column of an affinity stores by a constant default; `nil` if SQLite can't evaluate it.
+    func value(ofDefault expression: String, in affinity: Affinity) -> StoredValue?
 }
 
 extension ExpressionEvaluator {
     package func canEvaluate(_ index: UniqueIndex, in table: TableSchema) -> Bool { index.columns != nil }
 
-    package func defaults(of table: TableSchema) -> [String: Cell] { [:] }
+    package func value(ofDefault expression: String, in affinity: Affinity) -> StoredValue? { nil }
+
+    /// What a column of an affinity holds in rows that were inserted without it: its default if that is constant, else `NULL`.
+    func cell(ofDefault expression: String?, in affinity: Affinity) -> Cell {
+        guard let expression, ScratchEvaluator.isConstant(expression) else { return .null }
+        return value(ofDefault: expression, in: affinity).map(Cell.value) ?? .null
+    }
+
+    /// The constant defaults of a table's columns, but for `NULL`; a row that was inserted without these columns has them.
+    func defaults(of table: TableSchema) -> [String: Cell] {
+        let cells = table.columns.map { ($0.name, cell(ofDefault: $0.defaultValue, in: $0.affinity)) }
+        return Dictionary(uniqueKeysWithValues: cells).filter { !$0.value.isNull }
+    }
 }
 
 /// Evaluates nothing, for schemas without expressions and constraints.
@@ -105,9 +117,10 @@ package final class ScratchEvaluator: ExpressionEvaluator {
     package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
         guard !table.checks.isEmpty else { return false }
         // A constraint may limit or compare the numbers that devices assign. So the row violates it only if it does with small
-        // numbers, with great ones, and with those at each number in the constraints, in ascending and in descending order.
+        // numbers, with great ones, with negative ones, and with those at each number in the constraints, in ascending and in
+        // descending order.
         let limits = table.checks.flatMap(\.expression).compactMap(Int64.init)
-        let starts = Set([1, 1 << 60] + limits.flatMap { [$0, $0 &+ 1] })
+        let starts = Set([1, 1 << 60, -1 << 60] + limits.flatMap { [$0, $0 &+ 1, -$0, 1 - $0] })
         return try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = OFF")
             return try starts.allSatisfy { start in
@@ -133,19 +146,14 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         }
     }
 
-    package func defaults(of table: TableSchema) -> [String: Cell] {
-        var defaults: [String: Cell] = [:]
-        for column in table.columns {
-            guard let expression = column.defaultValue, Self.isConstant(expression) else { continue }
-            let value = try? evaluate { db in
-                try db.execute("CREATE TEMP TABLE single (value \(column.type) DEFAULT \(expression))")
-                defer { try? db.execute("DROP TABLE temp.single") }
-                try db.execute("INSERT INTO temp.single DEFAULT VALUES")
-                return try db.first("SELECT value FROM temp.single")?[0]
-            }
-            if let value { defaults[column.name] = .value(value) }
+    package func value(ofDefault expression: String, in affinity: Affinity) -> StoredValue? {
+        try? evaluate { db in
+            // The name of an affinity is a type that has it.
+            try db.execute("CREATE TEMP TABLE single (value \(affinity.rawValue) DEFAULT \(expression))")
+            defer { try? db.execute("DROP TABLE temp.single") }
+            try db.execute("INSERT INTO temp.single DEFAULT VALUES")
+            return try db.first("SELECT value FROM temp.single")?[0]
         }
-        return defaults
     }
 
     /// Whether a default is the same on every device: only such a column can be added to a table.

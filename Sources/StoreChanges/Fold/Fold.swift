@@ -81,6 +81,8 @@ struct SetFold {
     var broughtBack: Set<RowReference> = []
     /// The schema that the set was captured in, if it's another one.
     var author: SchemaDescription?
+    /// What columns hold by default that only the author's schema has, by table.
+    var addedDefaults: [String: [String: Cell]] = [:]
     /// What columns referred to in the schemas of earlier sets that the set's author hadn't seen.
     var unseenRowColumns: [RowColumns] = []
     /// The constraints that hold.
@@ -224,13 +226,14 @@ struct SetFold {
         return key
     }
 
-    /// Whether a reference to an integer key holds what is no row's number.
+    /// Whether a reference to an integer key holds what is no row's number, as 0 or -1 for none.
     private func isLeftAlone(_ id: FoldSchema.ReferenceID, _ row: RowReference, _ state: StoredRow) -> Bool {
         schema.tables[id.table]?.references[id.index].key.columns.contains { column in
             guard schema.rowTable(of: column, in: row.table) != nil,
                 case .value(let value) = schema.cell(column, of: row, state), !value.isNull
             else { return false }
-            return value.rowNumber(in: schema.tables[row.table]?.affinity(of: column) ?? .blob) == nil
+            let number = value.rowNumber(in: schema.tables[row.table]?.affinity(of: column) ?? .blob)
+            return number.map { $0 <= 0 } ?? true
         } ?? true
     }
 

@@ -4,10 +4,13 @@ extension SetFold {
     /// Returns the changes as this schema has them.
     ///
     /// Example: A device whose app has no column “color” yet inserts a tag. The tag has the color that the column has by
-    /// default. An edit of a column that the schema doesn't have any more is logged, and so is one of a column
-    /// that was a reference and isn't any more, or has become one.
+    /// default. The device stores tags of that color that other devices insert, without the color.
+    ///
+    /// An edit of a column that the schema doesn't have any more is logged, and so is one of a column that was a reference
+    /// and isn't any more, or has become one.
     mutating func adapt(_ changes: [Change]) -> [Change] {
         guard let author else { return changes }
+        addedDefaults = schema.addedDefaults(of: author)
         let rowColumns = RowColumns(author)
         return changes.compactMap { adapt($0, author, rowColumns) }
     }
@@ -51,7 +54,7 @@ extension SetFold {
             }
             return change
         case .insert(var inserted):
-            lost.merge(inserted.cells.filter(isLost)) { $1 }
+            lost.merge(inserted.cells.filter { isLost($0, $1) && addedDefaults[name]?[$0] != $1 }) { $1 }
             if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
             inserted.cells = inserted.cells.filter { !isLost($0.key, $0.value) }
             inserted.dangling.formIntersection(table.columns)
@@ -193,13 +196,31 @@ extension SetFold {
         return found
     }
 
-    /// The digest of a row as the set's author knew it: a column that its schema doesn't have is no edit while it holds
+    /// The digest of a row as the set's author knew it: a column that only one of both schemas has is no edit while it holds
     /// its default.
     func imageDigest(of row: RowReference, _ state: StoredRow) -> SetDigest {
         guard let known = author?.tables[row.table]?.columns else { return schema.imageDigest(of: state) }
         let defaults = schema.tables[row.table]?.defaults ?? [:]
         let cells = state.cells.filter { column, cell in known[column] != nil || cell != defaults[column] ?? .null }
+            .merging(addedDefaults[row.table] ?? [:]) { cell, _ in cell }
         return SetDigest(of: cells.sorted { $0.key.precedes($1.key) }.flatMap(\.value.encoded))
+    }
+}
+
+extension FoldSchema {
+    /// What the columns outside the key hold by default that another schema has and this one doesn't, by table.
+    func addedDefaults(of author: SchemaDescription) -> [String: [String: Cell]] {
+        var added: [String: [String: Cell]] = [:]
+        for (name, authors) in author.tables {
+            guard let table = tables[name] else { continue }
+            for (column, description) in authors.columns where !table.columns.contains(column) {
+                guard !authors.keyColumns.contains(column) else { continue }
+                // A device that knows of more affinities may have described the column.
+                guard let affinity = Affinity(rawValue: description.affinity) else { continue }
+                added[name, default: [:]][column] = evaluator.cell(ofDefault: description.defaultValue, in: affinity)
+            }
+        }
+        return added
     }
 }
 

@@ -59,7 +59,7 @@ struct ReplicaLog {
                 .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
                 .blob(digest.rawValue), .integer(Int64(set.header.stamp.rawValue)),
                 .integer(Status.waiting.rawValue), .integer(origin.rawValue),
-                .integer(try versions.canRead(set) ? 1 : 0), .blob(set.header.encoded), .blob(bytes),
+                .integer(try versions.canRead(set, in: state.schema) ? 1 : 0), .blob(set.header.encoded), .blob(bytes),
             ]
         )
         try markUnjudged()
@@ -73,7 +73,7 @@ struct ReplicaLog {
     func readAgain() throws {
         for entry in try entries(.waiting, where: "readable = 0") {
             guard let set = try bytes(of: entry.reference).map({ try EncodedChangeSet(decoding: $0) }),
-                try versions.canRead(set)
+                try versions.canRead(set, in: state.schema)
             else { continue }
             try db.execute(
                 "UPDATE sets SET readable = 1 WHERE client = ? AND sequence = ? AND digest = ?",

@@ -140,7 +140,13 @@ struct ReplicaVersions {
     /// Schemas that differ by additions read each other's sets as far as these don't use the additions. A set that does waits
     /// unless its schema has a smaller number and lacks something of the store's: then that has removed the addition. Of two
     /// schemas that differ otherwise, the one with the greater number, then digest, counts: its sets wait elsewhere.
-    func canRead(_ set: any ChangeSetSource) throws -> Bool {
+    ///
+    /// - Parameters:
+    ///   - set: The set.
+    ///   - schema: The store's schema.
+    /// - Returns: Whether the set need not wait.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    func canRead(_ set: any ChangeSetSource, in schema: FoldSchema) throws -> Bool {
         let version = set.header.schema
         guard version.digest != ownDigest, version.digest != .none, try !isFormer(version.digest) else {
             return true
@@ -149,7 +155,9 @@ struct ReplicaVersions {
         let current = try self.version()
         if author.isCompatible(with: own) {
             let isRemoved = version.number < current.number && !author.isExtension(of: own)
-            return try isRemoved || set.decoded().changes.allSatisfy { own.has($0, of: author) }
+            if isRemoved { return true }
+            let defaults = schema.addedDefaults(of: author)
+            return try set.decoded().changes.allSatisfy { own.has($0, of: author, defaults) }
         }
         return version.number == current.number
             ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : version.number < current.number

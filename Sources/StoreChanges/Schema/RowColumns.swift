@@ -2,6 +2,8 @@
 struct RowColumns {
     /// For each such column, by table and name, the table whose rows it holds.
     private var targets: [String: [String: String]] = [:]
+    /// The tables whose integer keys refer to each other: no table's rows give the others their names.
+    private(set) var unnamedTables: Set<String> = []
 
     init(_ schema: SchemaDescription) {
         let tables = schema.tables.sorted { $0.key.precedes($1.key) }.map { ($0.key, schema.references(of: $0.key)) }
@@ -19,6 +21,11 @@ struct RowColumns {
                 }
             }
         }
+        unnamedTables = Set(
+            schema.tables.compactMap { name, table in
+                table.integerKey.flatMap { target(of: $0, in: name, schema) == nil ? name : nil }
+            }
+        )
     }
 
     /// The table with an integer key to whose rows a column refers.

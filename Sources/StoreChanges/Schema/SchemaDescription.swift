@@ -109,16 +109,26 @@ public struct SchemaDescription: Hashable, Sendable {
         return !changed.isEmpty && changed.isStrictSubset(of: later.parts.symmetricDifference(former.parts))
     }
 
-    /// Whether the schema has the table and all columns that a change of another schema names.
-    func has(_ change: Change, of author: SchemaDescription) -> Bool {
+    /// Whether the schema has the table and all columns that a change of another schema names, but for those in which a row
+    /// holds the default.
+    ///
+    /// - Parameters:
+    ///   - change: The change.
+    ///   - author: The other schema.
+    ///   - defaults: What the columns hold by default that only the other schema has, by table.
+    /// - Returns: Whether it has them.
+    func has(_ change: Change, of author: SchemaDescription, _ defaults: [String: [String: Cell]]) -> Bool {
         guard let table = tables[change.table], let authors = author.tables[change.table] else { return false }
-        if case .key(let cells) = change.row, authors.isCounted(cells),
-            !authors.columns.keys.allSatisfy({ table.columns[$0] != nil })
-        {
-            return false
+        func has(_ column: String, _ cell: Cell) -> Bool {
+            table.columns[column] != nil || defaults[change.table]?[column] == cell
+        }
+        if case .key(let cells) = change.row, authors.isCounted(cells) {
+            // A row without a key is named by all of its cells.
+            let names = authors.columns.keys.sorted { $0.precedes($1) }
+            guard zip(names, cells).allSatisfy({ has($0, $1) }) else { return false }
         }
         switch change.edit {
-        case .insert(let row): return row.cells.keys.allSatisfy { table.columns[$0] != nil }
+        case .insert(let row): return row.cells.allSatisfy { has($0.key, $0.value) }
         case .update(let cells): return cells.keys.allSatisfy { table.columns[$0] != nil }
         case .delete: return true
         }

@@ -13,9 +13,17 @@ struct SchemaQuestions {
     /// The questions that the schema alone raises.
     var all: [String] { key + references + undeclaredReferences + positions + orderedNumbers }
 
-    /// Why the table can't synchronize: merging doesn't know the numbers from which a unique value is calculated.
+    /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
+    /// unique value is calculated.
     var exclusion: String? {
-        table.uniqueCalculating(with: numberColumns).map { unique in
+        if RowColumns(SchemaDescription(schema)).unnamedTables.contains(table.name) {
+            return """
+                By foreign keys, its rows have the numbers of other tables whose keys refer to each other, and each device \
+                numbers rows by itself. Remove a foreign key between these keys to synchronize it, or name all these tables in \
+                the rules ("meaningfulKeys").
+                """
+        }
+        return table.uniqueCalculating(with: numberColumns).map { unique in
             """
             The unique value \(unique.description) is calculated from numbers that differ between devices. Make the columns \
             themselves unique to synchronize it.
@@ -120,7 +128,7 @@ struct SchemaQuestions {
     /// - Throws: `DatabaseError`.
     func about(rowsIn db: Database) throws -> [String] { try meaning(of: db) + nullKeys(in: db) }
 
-    /// Numbers that a device hardly assigned: a single row of number 1 or less, and numbers with large gaps.
+    /// Numbers that a device hardly assigned: 0, negative ones, years, and 1 in a table with a single row.
     private func meaning(of db: Database) throws -> [String] {
         guard case .integer(let column) = table.key else { return [] }
         let (name, key) = (table.name.quotedName, column.quotedName)
@@ -137,8 +145,8 @@ struct SchemaQuestions {
         let isNamedForOne = ["config", "meta", "option", "preference", "profile", "setting", "state"].contains {
             table.name.sqlName.contains($0)
         }
-        let isSingle = minimum == maximum && minimum <= 1 && !isReferenced && isNamedForOne
-        guard minimum < 0 || isSingle || (1800...2200).contains(minimum) && maximum <= 2200 else { return [] }
+        let isSingle = minimum == maximum && minimum == 1 && !isReferenced && isNamedForOne
+        guard minimum <= 0 || isSingle || (1800...2200).contains(minimum) && maximum <= 2200 else { return [] }
         return [
             """
             Do the numbers in \(column) mean something (\(minimum) to \(maximum))? Then name the table in the rules \

@@ -134,20 +134,17 @@ public enum Affinity: String, Hashable, Sendable {
 }
 
 extension StoredValue {
-    /// The integer key of the row to which a column refers by this value; `nil` if it doesn't.
+    /// The integer key of the row to which a column refers by this value, if there is such a row; `nil` if it refers to none.
     ///
-    /// Numbers of 0 or less aren't references. Nor is a value that SQLite wouldn't store again if the number were written, as
-    /// `'07'` in a column of text.
+    /// A value isn't a reference that SQLite wouldn't store again if the number were written, as `'07'` in a column of text.
     func rowNumber(in affinity: Affinity) -> Int64? {
-        let number: Int64? =
-            switch (affinity, self) {
-            case (_, .integer(let number)): number
-            case (.text, .text(let bytes)):
-                Int64(String(decoding: bytes, as: UTF8.self)).flatMap { "\($0)".utf8.elementsEqual(bytes) ? $0 : nil }
-            case (.real, .real(let bitPattern)): Int64(exactly: Double(bitPattern: bitPattern))
-            default: nil
-            }
-        return number.flatMap { $0 > 0 ? $0 : nil }
+        switch (affinity, self) {
+        case (_, .integer(let number)): number
+        case (.text, .text(let bytes)):
+            Int64(String(decoding: bytes, as: UTF8.self)).flatMap { "\($0)".utf8.elementsEqual(bytes) ? $0 : nil }
+        case (.real, .real(let bitPattern)): Int64(exactly: Double(bitPattern: bitPattern))
+        default: nil
+        }
     }
 
     /// What a column of an affinity stores for the integer key of a row.

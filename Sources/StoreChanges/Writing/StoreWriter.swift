@@ -65,9 +65,19 @@ final class StoreWriter {
 
     /// Whether a new row may get a number: `AUTOINCREMENT` promises that it's no former row's.
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
+        if number <= 0, try isInReferences(number, to: table.name) { return false }
         guard let other = try numbers.name(of: number, in: table.name) else { return true }
         let row = RowReference(table.name, other)
         return try state.row(row) == nil && pending.base(row) == nil && table.reusesNumbers
+    }
+
+    /// Whether references hold a number that is no row's, as 0 or -1 for none: they would lead to the row that gets the number.
+    private func isInReferences(_ number: Int64, to table: String) throws -> Bool {
+        let tables = state.schema.tables.values.filter { state.schema.numberedTable($0.schema.name) == table }
+        return try tables.flatMap(\.incoming).contains { id in
+            let key = LookupKey(table: id.table, kind: .child(id.index), cells: [.value(.integer(number))])
+            return try !state.rows(with: key).isEmpty
+        }
     }
 
     // MARK: Writing

@@ -342,6 +342,8 @@ struct StoreSchemaTests {
                     CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
                     INSERT INTO settings VALUES (1, 'dark');
                     INSERT INTO users VALUES (1);
+                    CREATE TABLE folder (id INTEGER PRIMARY KEY);
+                    INSERT INTO folder VALUES (0), (1);
                     CREATE TABLE pair (a TEXT, b TEXT, PRIMARY KEY (a, b));
                     INSERT INTO pair VALUES (NULL, 'x');
                     """
@@ -355,6 +357,7 @@ struct StoreSchemaTests {
         #expect(questions("settings").isEmpty && questions("pair").isEmpty, "no row has been read")
         try database.read { try schema.askAboutRows(in: $0) }
         #expect(questions("settings").first?.contains("meaningfulKeys") == true)
+        #expect(questions("folder").first?.contains("meaningfulKeys") == true, "SQLite hardly assigns 0")
         #expect(questions("pair").first?.contains("NOT NULL") == true)
         #expect(questions("users").isEmpty)
     }
