@@ -14,6 +14,9 @@ package final class HTTPTransport: HTTPSending {
 
         /// Whether the request waited for a free connection and wasn't sent.
         var isUnsent: Bool { cause as? HTTPClientError == .getConnectionFromPoolTimeout }
+
+        /// Whether the server didn't answer within the time limit.
+        var isTimeout: Bool { cause as? HTTPClientError == .readTimeout }
     }
 
     package let settings: HTTPSettings
@@ -98,6 +101,7 @@ package final class HTTPTransport: HTTPSending {
                     cause: error.cause
                 )
                 guard request.mayBeRepeated else { throw failure }
+                if error.isTimeout { schedule.noteTimeout() }
             }
             guard let delay = schedule.delay(retryAfter: retryAfter, random: .random(in: 0..<1)) else { throw failure }
             try await settings.clock.sleep(for: delay)
