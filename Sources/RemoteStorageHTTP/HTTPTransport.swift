@@ -177,7 +177,8 @@ package final class HTTPTransport: HTTPSending {
             let server = url?.origin ?? "another server"
             let remedy =
                 url?.addsTLS(to: base) == true
-                ? "Use \(server.replacing(/^https/, with: "webdavs"))." : "If you trust \(server), use its URL."
+                ? "Use \(server.replacing(/^https/, with: "webdavs"))."
+                : "A network's login page may be in the way: sign in, then try again. If you trust \(server), use its URL."
             throw RemoteError(
                 .notAllowed,
                 """
