@@ -76,4 +76,18 @@ struct StoreChoiceTests {
         let warning = try #require(pulled.warnings.first)
         #expect(warning.hasSuffix("or is damaged. It isn't used."), "\(warning)")
     }
+
+    @Test("A document without a store, or without a client's store, is an error that says that one may be arriving")
+    func noStore() async throws {
+        let fixture = try Self.fixture(isSealed: true)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        let client = try await a.registerDocument().value.application.client
+        for wanted in [nil, client] {
+            let error = await #expect(throws: StoreSyncError.self) { try await b.pull(from: wanted).value }
+            #expect(error?.code == .noUploadedStore)
+            for part in ["or it is still arriving", "pull again later"] {
+                #expect(error?.message.contains(part) == true, "\(error as Any)")
+            }
+        }
+    }
 }
