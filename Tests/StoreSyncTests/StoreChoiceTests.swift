@@ -90,4 +90,18 @@ struct StoreChoiceTests {
             }
         }
     }
+
+    @Test("A file that can't be read may be a faulty answer, so its error says to try again before it is replaced")
+    func faultyAnswer() async throws {
+        let fixture = try Self.fixture(isSealed: false)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        _ = try await a.register().value
+        let path = "\(fixture.hierarchy.registration)"
+        let content = try #require(try fixture.files()[path])
+        try fixture.put(content.prefix(content.count / 2), at: path)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.register().value }
+        #expect(error?.code == .corrupt && error?.message.contains("Try again. If it stays so,") == true)
+        let other = StoreSyncError.notAsUploaded(fixture.hierarchy.registration)
+        #expect(other.code == .corrupt && other.message.contains("Try again. If it stays so,"))
+    }
 }
