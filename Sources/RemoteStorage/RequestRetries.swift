@@ -1,6 +1,8 @@
 /// How often a request is retried that a server didn't answer, or was too busy to answer.
 public struct RequestRetries: Sendable {
     /// The number of attempts in all.
+    ///
+    /// A request that waits in vain for the limit of ``RequestTimeouts/read`` is retried only once.
     public var attempts: Int
     /// The average delay before the second attempt, which doubles before each further attempt.
     public var delay: Duration

@@ -14,6 +14,9 @@ package final class HTTPTransport: HTTPSending {
 
         /// Whether the request waited for a free connection and wasn't sent.
         var isUnsent: Bool { cause as? HTTPClientError == .getConnectionFromPoolTimeout }
+
+        /// Whether the server didn't answer within the time limit.
+        var isTimeout: Bool { cause as? HTTPClientError == .readTimeout }
     }
 
     package let settings: HTTPSettings
@@ -98,6 +101,7 @@ package final class HTTPTransport: HTTPSending {
                     cause: error.cause
                 )
                 guard request.mayBeRepeated else { throw failure }
+                if error.isTimeout { schedule.noteTimeout() }
             }
             guard let delay = schedule.delay(retryAfter: retryAfter, random: .random(in: 0..<1)) else { throw failure }
             try await settings.clock.sleep(for: delay)
@@ -173,7 +177,8 @@ package final class HTTPTransport: HTTPSending {
             let server = url?.origin ?? "another server"
             let remedy =
                 url?.addsTLS(to: base) == true
-                ? "Use \(server.replacing(/^https/, with: "webdavs"))." : "If you trust \(server), use its URL."
+                ? "Use \(server.replacing(/^https/, with: "webdavs"))."
+                : "A network's login page may be in the way: sign in, then try again. If you trust \(server), use its URL."
             throw RemoteError(
                 .notAllowed,
                 """

@@ -6,14 +6,20 @@ import ThreadSupport
 /// The delays between the attempts of a request.
 package struct RetrySchedule: Sendable {
     private let retries: RequestRetries
+    /// The number of timeouts that end the retries, because each takes as long as the time limit.
+    private static let maximumTimeouts = 2
     /// How often the request was sent.
     package private(set) var attempts = 0
+    private var timeouts = 0
 
     package init(_ retries: RequestRetries) {
         self.retries = retries
     }
 
     package mutating func begin() { attempts += 1 }
+
+    /// Records that the server didn't answer an attempt within the time limit.
+    package mutating func noteTimeout() { timeouts += 1 }
 
     /// Returns the delay before the next attempt.
     ///
@@ -22,7 +28,7 @@ package struct RetrySchedule: Sendable {
     ///   - random: A number from 0 to 1, so that devices that failed at the same time don't retry at the same time.
     /// - Returns: The delay; `nil` to give up.
     package func delay(retryAfter: Duration?, random: Double) -> Duration? {
-        guard attempts < retries.attempts else { return nil }
+        guard attempts < retries.attempts, timeouts < Self.maximumTimeouts else { return nil }
         if let retryAfter {
             // Not before that time, and not all devices at once.
             return retryAfter <= retries.longestDelay ? retryAfter + retries.delay * random : nil

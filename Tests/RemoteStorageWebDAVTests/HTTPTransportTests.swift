@@ -72,4 +72,23 @@ struct HTTPTransportTests {
         #expect(rounds.withLock(\.self) >= 2)
         #expect(proxy.lines.count == 65)
     }
+
+    @Test(
+        "sends a request once more if it wasn't answered in time, and as often as configured if its connection broke",
+        arguments: [true, false]
+    )
+    func unanswered(isSilent: Bool) async throws {
+        let proxy = try FaultProxy(to: 9) { _, _ in isSilent ? .silence : .loseRequest }
+        var settings = HTTPSettings(origin: "http://127.0.0.1:\(proxy.port)", name: "server") { _, _ in false }
+        settings.retries.attempts = 4
+        settings.clock = RecordingClock(waits: Locked([]))
+        if isSilent { settings.timeouts.read = .milliseconds(100) }
+        let count = Locked(0)
+        let transport = HTTPTransport(settings, Observer { _ in count.withLock { $0 += 1 } })
+        let error = await #expect(throws: RemoteError.self) {
+            try await transport.send(HTTPRequest(method: .GET, target: "/", replyLimit: 1))
+        }
+        #expect(error?.code == .unavailable)
+        #expect(count.withLock(\.self) == (isSilent ? 2 : 4))
+    }
 }

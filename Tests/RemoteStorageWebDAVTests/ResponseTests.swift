@@ -208,6 +208,19 @@ struct ResponseTests {
         #expect(schedule.delay(retryAfter: .seconds(61), random: 0) == nil)
     }
 
+    @Test("only after the time limit ends the retries at the second time")
+    func timeouts() {
+        var schedule = RetrySchedule(WebDAVConfiguration.Retries(attempts: 5, delay: .seconds(1)))
+        schedule.begin()
+        schedule.noteTimeout()
+        #expect(schedule.delay(retryAfter: nil, random: 0.5) == .seconds(1))
+        schedule.begin()
+        #expect(schedule.delay(retryAfter: nil, random: 0.5) == .seconds(2))
+        schedule.begin()
+        schedule.noteTimeout()
+        #expect(schedule.delay(retryAfter: nil, random: 0.5) == nil)
+    }
+
     @Test("that asks for a digest is answered like the examples of RFC 7616 and RFC 2617")
     func digests() throws {
         let fields =

@@ -204,4 +204,22 @@ struct ScriptedServerTests {
             }
         }
     }
+
+    @Test("A success that isn't WebDAV's, such as a login page's, is an error that says where to look")
+    func loginPage() async throws {
+        let server = ScriptedServer { _, _ in
+            HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], bytes: Array("<html></html>".utf8))
+        }
+        let backend = try server.backend()
+        for request in [
+            { _ = try await backend.list(.root) }, { _ = try await backend.capabilities() },
+            { _ = try await backend.read(RemotePath("file"), range: nil) },
+        ] as [@Sendable () async throws -> Void] {
+            let error = await #expect(throws: RemoteError.self) { try await request() }
+            #expect(error?.code == .unavailable)
+            for part in ["HTTP status 200", "Check the URL", "login page"] {
+                #expect(error?.message.contains(part) == true, "\(error as Any)")
+            }
+        }
+    }
 }

@@ -71,6 +71,8 @@ struct ServerAddressTests {
         let error = await #expect(throws: RemoteError.self) { try await backend.status(of: .root) }
         let message = try #require(error).message
         #expect(error?.code == .notAllowed && message.contains(target) && message.hasSuffix(remedy), "\(message)")
+        // The same server with TLS is no login page.
+        #expect(message.contains("login page") == remedy.hasPrefix("If you trust"), "\(message)")
         #expect(proxy.lines.count == 1)
     }
 }

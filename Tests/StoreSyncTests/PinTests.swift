@@ -183,8 +183,13 @@ struct PinTests {
         try other.write("edited")
         for _ in 1...2 {
             // The device is told once that it was removed, and remembers it.
-            #expect(await code { try await other.push().value } == .documentReplaced)
+            let error = await #expect(throws: StoreSyncError.self) { try await other.push().value }
+            #expect(error?.code == .documentReplaced)
+            for part in ["copy it to another place", "--overwrite before you push or synchronize"] {
+                #expect(error?.message.contains(part) == true, "\(error as Any)")
+            }
         }
+        #expect(await code { try await other.synchronize().value } == .documentReplaced)
         #expect(await code { try await other.pull().value } == .localChanges)
         _ = try await other.pull(overwrite: true).value
         #expect(try other.notes() == ["new"])

@@ -29,6 +29,16 @@ struct RegistrationRaceTests {
         }
     }
 
+    @Test("are refused where two of them could overwrite each other, and are told to try again if that was a fault")
+    func unsafeStorage() async throws {
+        let fixture = try Fixture()
+        let backend = InMemoryBackend(capabilities: .rangedRead)
+        let device = try fixture.device("device", backend: backend)
+        let error = await #expect(throws: StoreSyncError.self) { try await device.register().value }
+        #expect(error?.code == .unsupportedStorage && error?.message.contains("try again") == true)
+        #expect(try await backend.list(.root)?.isEmpty == true)
+    }
+
     @Test(
         "F2, R3, R16–R18: devices that register first at the same time create one application and one document",
         arguments: Place.allCases

@@ -76,4 +76,32 @@ struct StoreChoiceTests {
         let warning = try #require(pulled.warnings.first)
         #expect(warning.hasSuffix("or is damaged. It isn't used."), "\(warning)")
     }
+
+    @Test("A document without a store, or without a client's store, is an error that says that one may be arriving")
+    func noStore() async throws {
+        let fixture = try Self.fixture(isSealed: true)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        let client = try await a.registerDocument().value.application.client
+        for wanted in [nil, client] {
+            let error = await #expect(throws: StoreSyncError.self) { try await b.pull(from: wanted).value }
+            #expect(error?.code == .noUploadedStore)
+            for part in ["or it is still arriving", "pull again later"] {
+                #expect(error?.message.contains(part) == true, "\(error as Any)")
+            }
+        }
+    }
+
+    @Test("A file that can't be read may be a faulty answer, so its error says to try again before it is replaced")
+    func faultyAnswer() async throws {
+        let fixture = try Self.fixture(isSealed: false)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        _ = try await a.register().value
+        let path = "\(fixture.hierarchy.registration)"
+        let content = try #require(try fixture.files()[path])
+        try fixture.put(content.prefix(content.count / 2), at: path)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.register().value }
+        #expect(error?.code == .corrupt && error?.message.contains("Try again. If it stays so,") == true)
+        let other = StoreSyncError.notAsUploaded(fixture.hierarchy.registration)
+        #expect(other.code == .corrupt && other.message.contains("Try again. If it stays so,"))
+    }
 }

@@ -75,6 +75,17 @@ extension S3Backend {
             _ = try await page(below: .root, ["max-keys": "1"])
         }
         try check(response, at: path)
+        // Every S3 server tags a file's version; a network's login page has no tag.
+        guard response.headers.contains(name: "ETag") else {
+            throw RemoteError(
+                .unavailable,
+                """
+                The response of \(identity) about “\(path)” has no ETag, so it isn't an S3 server's. Check the URL. A \
+                network's login page may be in the way: sign in, then try again.
+                """,
+                path: path
+            )
+        }
         return response.headers
     }
 

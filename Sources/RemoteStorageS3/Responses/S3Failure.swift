@@ -81,7 +81,10 @@ struct S3Failure: Equatable, Sendable {
                 }
                 return error(
                     .notAllowed,
-                    "\(redirects): credentials go to no other server. Use its URL if you trust it."
+                    """
+                    \(redirects): credentials go to no other server. A network's login page may be in the way: sign in, then \
+                    try again. Use that server's URL if you trust it.
+                    """
                 )
             }
             return error(

@@ -5,6 +5,15 @@ extension WebDAVBackend {
     /// Returns the error for an answer that isn't a success.
     func error(_ response: HTTPResponse, at path: RemotePath) -> RemoteError {
         switch response.status {
+        case 200...206:
+            RemoteError(
+                .unavailable,
+                """
+                The answer of \(identity) about “\(path)” (HTTP status \(response.status)) isn't a WebDAV server's. Check the \
+                URL. A network's login page may be in the way: sign in, then try again.
+                """,
+                path: path
+            )
         case 403:
             RemoteError(
                 .notAllowed,

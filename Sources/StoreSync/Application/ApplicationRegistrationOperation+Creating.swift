@@ -106,7 +106,8 @@ extension ApplicationRegistrationOperation {
                 .unsupportedStorage,
                 """
                 \(hooks.backend.identity) can neither create a file nor move a directory exclusively: two devices that \
-                register first could overwrite each other. Nothing was created.
+                register first could overwrite each other. Nothing was created. If the server or the network was faulty \
+                just now, try again.
                 """
             )
         }

@@ -243,7 +243,10 @@ struct StoreChoice: Sendable {
         guard let wanted else {
             return StoreSyncError(
                 .noUploadedStore,
-                "No client has uploaded a store of \(hierarchy.document) yet. Push one first."
+                """
+                No client has uploaded a store of \(hierarchy.document) yet, or it is still arriving. Push one first, or pull \
+                again later.
+                """
             )
         }
         let there = published.manifests.map(\.name).filter { $0.client == wanted.client }.sorted()
@@ -251,7 +254,10 @@ struct StoreChoice: Sendable {
         return StoreSyncError(
             .noUploadedStore,
             there.isEmpty
-                ? "Client \(wanted.client) has uploaded no store of \(hierarchy.document). storesync status lists the stores."
+                ? """
+                Client \(wanted.client) has uploaded no store of \(hierarchy.document), or it is still arriving: pull again \
+                later. storesync status lists the stores.
+                """
                 : "\(wanted) of \(hierarchy.document) isn't on the remote. That client's generations there: \(there)."
         )
     }

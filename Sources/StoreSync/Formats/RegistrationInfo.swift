@@ -82,7 +82,10 @@ extension PropertyListValue {
 
 extension StoreSyncError {
     static func corrupt(_ path: RemotePath, _ reason: String) -> StoreSyncError {
-        StoreSyncError(.corrupt, "\(path) on the remote can't be read: \(reason). Restore it from a backup.")
+        StoreSyncError(
+            .corrupt,
+            "\(path) on the remote can't be read: \(reason). Try again. If it stays so, restore it from a backup."
+        )
     }
 
     static func newerFormat(_ path: RemotePath, _ version: Int) -> StoreSyncError {

@@ -220,7 +220,10 @@ extension StoreSyncError {
     static func notAsUploaded(_ path: RemotePath) -> StoreSyncError {
         StoreSyncError(
             .corrupt,
-            "\(path) on the remote isn't what was uploaded. Push the store again from a device that has it, or pull another client's with --from."
+            """
+            \(path) on the remote isn't what was uploaded. Try again. If it stays so, push the store again from a device \
+            that has it, or pull another client's with --from.
+            """
         )
     }
 }

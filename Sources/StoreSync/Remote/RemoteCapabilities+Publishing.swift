@@ -9,7 +9,10 @@ extension RemoteCapabilities {
         guard !contains(.exclusiveCreate) else { return }
         throw StoreSyncError(
             .unsupportedStorage,
-            "\(identity) can't create a file exclusively, so nothing can be published there safely."
+            """
+            \(identity) can't create a file exclusively, so nothing can be published there safely. If the server or the \
+            network was faulty just now, try again.
+            """
         )
     }
 }

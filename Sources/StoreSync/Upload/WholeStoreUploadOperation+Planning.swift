@@ -107,8 +107,14 @@ extension WholeStoreUploadOperation {
     private func replaced(_ store: LocalStore, _ published: PublishedStores) -> StoreSyncError {
         let remedy =
             published.published.isEmpty
-            ? "No device has pushed a store since: if this one is still wanted, copy it to another place and push the copy."
-            : "Pull it (with --overwrite if you give up local changes) before you push."
+            ? """
+            No device has pushed a store since: if this one is still wanted, copy it to another place, and push or \
+            synchronize the copy.
+            """
+            : """
+            If it may hold edits that you need, copy it to another place. Then pull with --overwrite before you push or \
+            synchronize.
+            """
         return StoreSyncError(
             .documentReplaced,
             """

@@ -1,0 +1,88 @@
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+
+@testable import StoreSync
+
+/// A storage that fails when the key file is replaced.
+private actor FailingBackend: InterceptingBackend {
+    enum Failure: CaseIterable, Sendable {
+        case losesRequest, losesReply, losesReplyAndReads, onlyReportsSuccess, hasOtherDevice
+    }
+
+    nonisolated let base: any RemoteBackend
+    private let keyFile: RemotePath
+    private let failure: Failure
+    private var hasFailed = false
+
+    init(_ base: any RemoteBackend, keyFile: RemotePath, _ failure: Failure) {
+        (self.base, self.keyFile, self.failure) = (base, keyFile, failure)
+    }
+
+    private var lost: RemoteError { RemoteError(.unavailable, "The reply was lost. Try again later.") }
+
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        guard path == keyFile else { return try await base.write(content, to: path, when: condition) }
+        hasFailed = true
+        switch failure {
+        case .losesRequest: throw lost
+        case .losesReply, .losesReplyAndReads:
+            _ = try await base.write(content, to: path, when: condition)
+            throw lost
+        case .onlyReportsSuccess: return RemoteItem(name: path.lastComponent ?? "", kind: .file, size: 0)
+        case .hasOtherDevice: return try await base.write(RemoteContent([7]), to: path, when: .always)
+        }
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        if hasFailed, failure == .losesReplyAndReads { throw lost }
+        return try await base.read(path, range: range)
+    }
+}
+
+@Suite("A change of the password whose outcome the storage doesn't report", .timeLimit(.minutes(60)))
+struct LostPasswordChangeTests {
+    @Test("is made, or fails with an error that says what is known", arguments: FailingBackend.Failure.allCases)
+    fileprivate func outcome(failure: FailingBackend.Failure) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let device = try fixture.device("a")
+        _ = try await device.register().value
+        let path = fixture.hierarchy.passwordTest
+        let former = try #require(try fixture.files()["\(path)"])
+        func change(_ backend: any RemoteBackend) async throws -> Int {
+            let change = PasswordChangeOperation(
+                to: try Password.cheap("another one"),
+                of: fixture.application,
+                parameters: .interactive,
+                backend: backend,
+                state: device.state
+            )
+            return try await device.supervisor.add(change).value
+        }
+        let failing = FailingBackend(device.backend, keyFile: path, failure)
+        guard failure != .losesReply else {
+            #expect(try await change(failing) == 2)
+            let pin = try device.state.pin(for: ApplicationKey(device.backend, fixture.application))
+            #expect(pin?.passwordVersion == 2)
+            return
+        }
+        let error = await #expect(throws: StoreSyncError.self) { try await change(failing) }
+        let (code, words): (StoreSyncError.Code, String) =
+            switch failure {
+            case .losesRequest: (.remoteUnavailable, "The reply was lost. Try again later.")
+            case .onlyReportsSuccess: (.remoteUnavailable, "still has the former one. Try again.")
+            case .hasOtherDevice: (.busy, "Another device is changing the password")
+            default: (.remoteUnavailable, "may be valid already. Run the command again with the same new password.")
+            }
+        #expect(error?.code == code && error?.message.contains(words) == true, "\(error as Any)")
+        guard failure != .hasOtherDevice else { return }
+        #expect(try (fixture.files()["\(path)"] != former) == (failure == .losesReplyAndReads))
+        // The remedy.
+        #expect(try await change(device.backend) == (failure == .losesReplyAndReads ? 3 : 2))
+    }
+}
