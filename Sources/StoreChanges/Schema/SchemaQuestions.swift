@@ -99,9 +99,9 @@ struct SchemaQuestions {
         return table.checks.compactMap { check in
             // Two symbols are a token each: `<=`, but also `<>`.
             let tokens = check.expression.filter { $0 != "=" }
-            let compares = tokens.indices.dropFirst().dropLast().contains { index in
-                ["<", ">"].contains(tokens[index]) && numbers.contains(tokens[index - 1])
-                    && numbers.contains(tokens[index + 1])
+            let compares = zip(tokens.indices, tokens).contains { index, token in
+                guard token == "<" || token == ">", index > 0, index + 1 < tokens.count else { return false }
+                return numbers.contains(tokens[index - 1]) && numbers.contains(tokens[index + 1])
             }
             guard compares else { return nil }
             return """

@@ -86,7 +86,7 @@ struct SyncCatalog: Sendable {
             }
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
             news.unreadable = Set(searches.filter { !$0.warnings.isEmpty }.map(\.client))
-            news.heads = searches.compactMap(\.head)
+            news.heads = searches.flatMap(\.heads)
             news.removals = memory.removals
             news.rolledBack = searches.compactMap(\.rolledBack)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
@@ -120,7 +120,8 @@ struct SyncCatalog: Sendable {
     func newestHeads(among names: [SyncHeadName]) async throws -> [SyncHead] {
         let byClient = Dictionary(grouping: names, by: \.client).sorted { $0.key < $1.key }
         return try await byClient.concurrentMap(atMost: Self.headsAtATime) {
-            try await newest(among: $0.value, of: $0.key, SynchronizationMemory(origin: origin, client: $0.key)).head
+            let memory = SynchronizationMemory(origin: origin, client: $0.key)
+            return try await newest(among: $0.value, of: $0.key, memory).heads.first
         }.compactMap(\.self)
     }
 
@@ -131,10 +132,11 @@ struct SyncCatalog: Sendable {
         }.compactMap(\.self)
     }
 
-    /// The newest head of a client that can be read.
+    /// The newest heads of a client that can be read.
     private struct Search: Sendable {
         let client: RemoteIdentifier
-        var head: SyncHead?
+        /// The heads that this device hasn't read before: several if a copy of the client has published some.
+        var heads: [SyncHead] = []
         /// Whether a head was replaced since the listing.
         var isReplaced = false
         /// The client, if it has published more than this head says.
@@ -144,16 +146,23 @@ struct SyncCatalog: Sendable {
 
     /// Finds the newest head of a client, unless this device has read it before.
     ///
-    /// A name alone says nothing: another file may have it.
+    /// A name alone says nothing: another file may have it. Of one number there are several if the client was copied, or
+    /// restored from a backup. Then an older head, too, may name sets for which this device waits.
     private func newest(
         among names: [SyncHeadName],
         of client: RemoteIdentifier,
         _ memory: SynchronizationMemory
     ) async throws -> Search {
         var search = Search(client: client)
+        let former = memory.others[client.rawValue]
+        let showsFormer = names.contains { former?.includes($0) == true }
+        var newest: UInt64?
         for name in names.sorted(by: { ($0.number, $0.unique) > ($1.number, $1.unique) }) {
-            let former = memory.others[client.rawValue]
-            guard former?.name != name.name else { return search }
+            guard memory.waitingSince != nil || newest.map({ $0 == name.number }) ?? true else { break }
+            if former?.includes(name) == true {
+                newest = newest ?? name.number
+                continue
+            }
             let result = try await readable { try await head(name) }
             search.warnings += [result.warning].compactMap(\.self)
             guard let read = result.value else { continue }
@@ -161,12 +170,12 @@ struct SyncCatalog: Sendable {
                 search.isReplaced = true
                 continue
             }
-            if let former, former.number > name.number || former.sequence > name.sequence {
+            if !showsFormer, newest == nil, let former, former.number > name.number || former.sequence > name.sequence {
                 search.rolledBack = client
                 return search
             }
-            search.head = head
-            return search
+            newest = newest ?? name.number
+            search.heads.append(head)
         }
         return search
     }

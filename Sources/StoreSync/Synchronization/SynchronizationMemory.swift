@@ -87,12 +87,17 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         }
     }
 
-    /// A head of another client.
+    /// The newest head of another client.
     struct Head: Hashable, Sendable, Codable {
         /// The name of its file; `nil` if it has to be read again.
         var name: String?
         var number: UInt64
         var sequence: UInt64
+        /// The names of other files that were read since: a copy of the client published them.
+        var copies: Set<String>?
+
+        /// Whether a head was read.
+        func includes(_ head: SyncHeadName) -> Bool { name == head.name || copies?.contains(head.name) == true }
     }
 
     /// How many names of heads are remembered, to tell them from the heads of a copy of this device.
@@ -108,7 +113,10 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// How far each client was stays, so that it's noticed if the storage has lost something.
     mutating func readHeadsAgain() {
         heads = []
-        for client in others.keys { others[client]?.name = nil }
+        for client in others.keys {
+            others[client]?.name = nil
+            others[client]?.copies = nil
+        }
     }
 
     /// The number of the last set that a head of each other client has named.
@@ -126,12 +134,18 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
                 // A copy of this device published it.
                 note(head.name)
             } else {
-                others[head.name.client.rawValue] = Head(
-                    name: head.name.name,
-                    number: head.name.number,
-                    sequence: head.name.sequence
-                )
+                note(head.name, of: head.name.client.rawValue)
             }
+        }
+    }
+
+    private mutating func note(_ head: SyncHeadName, of client: String) {
+        if var newest = others[client], newest.name != nil, newest.number >= head.number {
+            newest.copies = (newest.copies ?? []).union([head.name])
+            newest.sequence = max(newest.sequence, head.sequence)
+            others[client] = newest
+        } else {
+            others[client] = Head(name: head.name, number: head.number, sequence: head.sequence)
         }
     }
 
