@@ -3,6 +3,8 @@ import GRDB
 import Testing
 import ThreadSupport
 
+@testable import StoreSyncCommand
+
 extension CommandTests {
     @Suite("sync --watch goes on until it's ended", .serialized)
     struct WatchTests {
@@ -107,6 +109,32 @@ extension CommandTests {
             let result = await child.finish()
             #expect(result.status == 0 && result.signal == nil, "\(result)")
             #expect(!result.output.contains("error"))
+        }
+
+        @Test(
+            "Repeated hangups end it with 0, and have no effect if its parent ignores them",
+            arguments: [false, true]
+        )
+        func hangups(isIgnored: Bool) async throws {
+            let fixture = try Fixture()
+            let device = try laptop(fixture)
+            let watch = ["sync", device.store.path, "--document", "notes", "--no-encrypt", "--watch", "--json"]
+            // If these tests run under nohup, the shell can't stop ignoring it.
+            let child = try ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", "\(isIgnored ? "trap '' HUP; " : "")exec \"$@\"", "sh", ChildProcess.storesync.path] + watch
+                    + device.options,
+                environment: fixture.environment
+            )
+            try await quiet(child)
+            for _ in 0..<3 { child.signal(SIGHUP) }
+            if isIgnored || !Interruption.signals.contains(SIGHUP) {
+                try execute("INSERT INTO note (title) VALUES ('written afterwards')", device)
+                try await publication(child)
+                child.signal(SIGTERM)
+            }
+            let result = await child.finish()
+            #expect(result.status == 0 && result.signal == nil, "\(result)")
         }
 
         @Test("A signal during a synchronization ends it with 0, too", arguments: InterruptionTests.signals)
