@@ -12,7 +12,7 @@ extension StoreSyncError.Code {
         }
     }
 
-    /// Whether a watch retries after the failure.
+    /// Whether a watch retries after the failure, also before its first success.
     ///
     /// Besides temporary failures, the reason may be a share that isn't mounted, or a storage on which files are still
     /// arriving. After `identityTwice`, this device continues as another client.
@@ -21,6 +21,15 @@ extension StoreSyncError.Code {
         case .applicationMissing, .documentMissing, .identityTwice, .noUploadedStore, .rolledBack: true
         default: isTemporary
         }
+    }
+}
+
+extension StoreSyncError {
+    /// Whether a watch retries after the error.
+    ///
+    /// After its first success a watch also waits for its store: an editor may replace the file, or a share be away.
+    func isRetriedByWatch(afterSuccess: Bool) -> Bool {
+        code.isRetriedByWatch || afterSuccess && code == .storeNotFound
     }
 }
 

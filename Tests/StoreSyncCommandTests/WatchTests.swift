@@ -180,6 +180,35 @@ extension CommandTests {
             }
         }
 
+        @Test("It survives a store that goes and comes back, and ends if there is none in the beginning")
+        func storeAwayAndBack() async throws {
+            let fixture = try Fixture()
+            let device = try laptop(fixture)
+            let away = fixture.folder.appending(path: "away.sqlite")
+            let early = try watch(device, ["--json", "--quiet"])
+            try await quiet(early)
+            early.signal(SIGTERM)
+            #expect(await early.finish().status == 0)
+            try FileManager.default.moveItem(at: device.store, to: away)
+            let failed = await (try watch(device)).finish()
+            #expect(failed.status == 66 && failed.output.contains("isn't there any more"), "\(failed)")
+            try FileManager.default.moveItem(at: away, to: device.store)
+            let back = ChildProcess.Reaction(text: "[storeNotFound]") { _ in
+                try? FileManager.default.moveItem(at: away, to: device.store)
+            }
+            // With --quiet, a failure is printed once.
+            let child = try watch(device, ["--json", "--quiet"], reactions: [back])
+            try await quiet(child)
+            try FileManager.default.moveItem(at: device.store, to: away)
+            try await quiet(child)
+            try execute("INSERT INTO note (title) VALUES ('written afterwards')", device)
+            try await publication(child)
+            child.signal(SIGTERM)
+            let result = await child.finish()
+            #expect(result.status == 0 && !result.output.contains("error"), "\(result)")
+            #expect(result.errorOutput.components(separatedBy: "[storeNotFound]").count == 2, "\(result)")
+        }
+
         @Test("An error that stays ends it with the error's object and status")
         func fatalError() async throws {
             let fixture = try Fixture()

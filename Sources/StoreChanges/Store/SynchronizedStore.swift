@@ -132,7 +132,7 @@ package final class SynchronizedStore {
         now = options.now
         let (schema, token): (StoreSchema, StoreToken?)
         do {
-            store = try StoreConnection(storeAt: url, through: options.app)
+            store = try StoreConnection(storeAt: url, ofReplicaAt: replicaURL, through: options.app)
             (schema, token) = try store.read { store in
                 let schema = try options.schemas.schema(of: store, identity.rules)
                 return (schema, try StoreToken.read(SQLConnection(store), origin: identity.origin))

@@ -211,6 +211,31 @@ struct StoreWatchTests {
         }
     }
 
+    @Test("A watch waits for a missing store after its first success; before that, it ends with the error")
+    func missingStore() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let missing = StoreSyncError(.storeNotFound, "The test's store is missing.")
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.outcomes = Array(repeating: .failure(missing), count: 6) }
+            scene.changeStore()
+            try await scene.pass(50)
+            let waits = [1, 2, 4, 8, 16, 32].flatMap { ["began", "storeNotFound \($0)"] }
+            try #require(scene.events == ["began", "synchronized"] + waits)
+            scene.state.withLock { $0.outcomes = [] }
+            scene.changeStore()
+            try await scene.pass(5)
+            try #require(scene.events.suffix(2) == ["began", "synchronized"], "the store's return ends the wait")
+            task.cancel()
+            try await task.value
+            scene.state.withLock { $0.outcomes = [.failure(missing)] }
+            let first = try scene.start()
+            let error = await #expect(throws: StoreSyncError.self) { try await first.value }
+            try #require(error?.code == .storeNotFound)
+        }
+    }
+
     @Test("Edits that wait for files that are arriving are tried again")
     func incompleteness() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in
