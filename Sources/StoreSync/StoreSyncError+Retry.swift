@@ -1,5 +1,9 @@
+import Foundation
+import GRDB
 public import Operations
 import RemoteStorage
+import StoreChanges
+import SystemPackage
 
 extension StoreSyncError.Code {
     /// Whether the failure may pass by itself, so that a retry of the same operation can succeed.
@@ -27,9 +31,24 @@ extension StoreSyncError.Code {
 extension StoreSyncError {
     /// Whether a watch retries after the error.
     ///
-    /// After its first success a watch also waits for its store: an editor may replace the file, or a share be away.
+    /// After its first success a watch also waits for its store, since an editor may replace the file or a share be away, and
+    /// for free space.
     func isRetriedByWatch(afterSuccess: Bool) -> Bool {
-        code.isRetriedByWatch || afterSuccess && code == .storeNotFound
+        code.isRetriedByWatch || afterSuccess && (code == .storeNotFound || isOfNoSpace)
+    }
+
+    /// Whether nothing could be written because a disk or the storage is full, or a quota is used up.
+    private var isOfNoSpace: Bool { code == .cannotWrite && Self.isOfNoSpace(cause) }
+
+    private static func isOfNoSpace(_ cause: (any Error)?) -> Bool {
+        switch cause {
+        case let error as RemoteError: error.code == .noSpace
+        case let error as StoreChangesError: isOfNoSpace(error.cause)
+        case let error as DatabaseError: error.resultCode == .SQLITE_FULL
+        case let error as Errno: [.noSpace, .diskQuotaExceeded].contains(error)
+        case let error as CocoaError: error.code == .fileWriteOutOfSpace
+        default: false
+        }
     }
 }
 
