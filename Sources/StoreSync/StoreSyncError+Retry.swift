@@ -1,5 +1,9 @@
+import Foundation
+import GRDB
 public import Operations
 import RemoteStorage
+import StoreChanges
+import SystemPackage
 
 extension StoreSyncError.Code {
     /// Whether the failure may pass by itself, so that a retry of the same operation can succeed.
@@ -12,7 +16,7 @@ extension StoreSyncError.Code {
         }
     }
 
-    /// Whether a watch retries after the failure.
+    /// Whether a watch retries after the failure, also before its first success.
     ///
     /// Besides temporary failures, the reason may be a share that isn't mounted, or a storage on which files are still
     /// arriving. After `identityTwice`, this device continues as another client.
@@ -20,6 +24,30 @@ extension StoreSyncError.Code {
         switch self {
         case .applicationMissing, .documentMissing, .identityTwice, .noUploadedStore, .rolledBack: true
         default: isTemporary
+        }
+    }
+}
+
+extension StoreSyncError {
+    /// Whether a watch retries after the error.
+    ///
+    /// After its first success a watch also waits for its store, since an editor may replace the file or a share be away, and
+    /// for free space.
+    func isRetriedByWatch(afterSuccess: Bool) -> Bool {
+        code.isRetriedByWatch || afterSuccess && (code == .storeNotFound || isOfNoSpace)
+    }
+
+    /// Whether nothing could be written because a disk or the storage is full, or a quota is used up.
+    private var isOfNoSpace: Bool { code == .cannotWrite && Self.isOfNoSpace(cause) }
+
+    private static func isOfNoSpace(_ cause: (any Error)?) -> Bool {
+        switch cause {
+        case let error as RemoteError: error.code == .noSpace
+        case let error as StoreChangesError: isOfNoSpace(error.cause)
+        case let error as DatabaseError: error.resultCode == .SQLITE_FULL
+        case let error as Errno: [.noSpace, .diskQuotaExceeded].contains(error)
+        case let error as CocoaError: error.code == .fileWriteOutOfSpace
+        default: false
         }
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 import Operations
 import ThreadSupport
 
-/// Cancels all operations on SIGINT or SIGTERM; a second signal ends the process at once.
+/// Cancels all operations on SIGINT, SIGTERM or SIGHUP; a second signal ends the process at once.
 final class Interruption: @unchecked Sendable {
     private let received = Locked<Int32?>(nil)
     /// The task that a signal cancels, besides all operations.
@@ -17,10 +17,20 @@ final class Interruption: @unchecked Sendable {
     /// The first signal that was received, if there was one.
     var signal: Int32? { received.withLock { $0 } }
 
+    /// The signals that interrupt a command.
+    ///
+    /// A parent that ignores SIGHUP, as `nohup` does, wants the command to survive the end of its terminal.
+    static var signals: [Int32] {
+        let hangUp = Foundation.signal(SIGHUP, SIG_DFL)
+        defer { Foundation.signal(SIGHUP, hangUp) }
+        let isIgnored = unsafeBitCast(hangUp, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+        return [SIGINT, SIGTERM] + (isIgnored ? [] : [SIGHUP])
+    }
+
     init(cancelling supervisor: OperationSupervisor) {
         self.supervisor = supervisor
         let (received, task) = (received, task)
-        sources = [SIGINT, SIGTERM].map { number in
+        sources = Self.signals.map { number in
             // A signal that comes before the source is registered must end the process, so it isn't ignored until then.
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             #if canImport(Darwin)
@@ -32,7 +42,11 @@ final class Interruption: @unchecked Sendable {
                     defer { received = received ?? number }
                     return received == nil
                 }
-                guard isFirst else { _exit(128 + number) }
+                guard isFirst else {
+                    // When a terminal closes, its shell and the system both send SIGHUP.
+                    if number == SIGHUP { return }
+                    _exit(128 + number)
+                }
                 Terminal.interrupt()
                 supervisor.cancelAll()
                 task.withLock(\.self)?.cancel()

@@ -6,9 +6,9 @@ import Testing
 @testable import StoreSyncCommand
 
 extension CommandTests {
-    @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave no damage", .serialized)
+    @Suite("SIGHUP, SIGINT and SIGTERM end a command with 129, 130 and 143, and leave no damage", .serialized)
     struct InterruptionTests {
-        static let signals = [SIGINT, SIGTERM]
+        static let signals = Interruption.signals
         private static let megabytes = 32
 
         /// Expects that a command was interrupted before the commit, or succeeded.
@@ -29,6 +29,20 @@ extension CommandTests {
             let verify = try await device.run("verify")
             #expect(try verify.json()["problems"] == .array([]), "\(verify)")
             #expect(try verify.json()["warnings"] == .array([]), "\(verify)")
+        }
+
+        @Test("SIGHUP interrupts a command unless its parent ignores it, and stays ignored then")
+        func hangUp() async {
+            await #expect(processExitsWith: .success) {
+                signal(SIGHUP, SIG_DFL)
+                let usual = Interruption.signals
+                signal(SIGHUP, SIG_IGN)
+                let ignored = Interruption.signals
+                let former = signal(SIGHUP, SIG_DFL)
+                let staysIgnored = unsafeBitCast(former, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+                let isRight = usual == [SIGINT, SIGTERM, SIGHUP] && ignored == [SIGINT, SIGTERM] && staysIgnored
+                exit(isRight ? EXIT_SUCCESS : EXIT_FAILURE)
+            }
         }
 
         #if os(Linux)

@@ -3,6 +3,8 @@ import GRDB
 import Testing
 import ThreadSupport
 
+@testable import StoreSyncCommand
+
 extension CommandTests {
     @Suite("sync --watch goes on until it's ended", .serialized)
     struct WatchTests {
@@ -109,6 +111,32 @@ extension CommandTests {
             #expect(!result.output.contains("error"))
         }
 
+        @Test(
+            "Repeated hangups end it with 0, and have no effect if its parent ignores them",
+            arguments: [false, true]
+        )
+        func hangups(isIgnored: Bool) async throws {
+            let fixture = try Fixture()
+            let device = try laptop(fixture)
+            let watch = ["sync", device.store.path, "--document", "notes", "--no-encrypt", "--watch", "--json"]
+            // If these tests run under nohup, the shell can't stop ignoring it.
+            let child = try ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", "\(isIgnored ? "trap '' HUP; " : "")exec \"$@\"", "sh", ChildProcess.storesync.path] + watch
+                    + device.options,
+                environment: fixture.environment
+            )
+            try await quiet(child)
+            for _ in 0..<3 { child.signal(SIGHUP) }
+            if isIgnored || !Interruption.signals.contains(SIGHUP) {
+                try execute("INSERT INTO note (title) VALUES ('written afterwards')", device)
+                try await publication(child)
+                child.signal(SIGTERM)
+            }
+            let result = await child.finish()
+            #expect(result.status == 0 && result.signal == nil, "\(result)")
+        }
+
         @Test("A signal during a synchronization ends it with 0, too", arguments: InterruptionTests.signals)
         func signalsDuringWork(signal: Int32) async throws {
             let fixture = try Fixture()
@@ -150,6 +178,35 @@ extension CommandTests {
                 #expect(result.output.split(separator: "\n").dropLast().allSatisfy { !$0.contains("error") })
                 #expect(result.errorOutput.components(separatedBy: "[remoteUnavailable]").count <= 2, "\(result)")
             }
+        }
+
+        @Test("It survives a store that goes and comes back, and ends if there is none in the beginning")
+        func storeAwayAndBack() async throws {
+            let fixture = try Fixture()
+            let device = try laptop(fixture)
+            let away = fixture.folder.appending(path: "away.sqlite")
+            let early = try watch(device, ["--json", "--quiet"])
+            try await quiet(early)
+            early.signal(SIGTERM)
+            #expect(await early.finish().status == 0)
+            try FileManager.default.moveItem(at: device.store, to: away)
+            let failed = await (try watch(device)).finish()
+            #expect(failed.status == 66 && failed.output.contains("isn't there any more"), "\(failed)")
+            try FileManager.default.moveItem(at: away, to: device.store)
+            let back = ChildProcess.Reaction(text: "[storeNotFound]") { _ in
+                try? FileManager.default.moveItem(at: away, to: device.store)
+            }
+            // With --quiet, a failure is printed once.
+            let child = try watch(device, ["--json", "--quiet"], reactions: [back])
+            try await quiet(child)
+            try FileManager.default.moveItem(at: device.store, to: away)
+            try await quiet(child)
+            try execute("INSERT INTO note (title) VALUES ('written afterwards')", device)
+            try await publication(child)
+            child.signal(SIGTERM)
+            let result = await child.finish()
+            #expect(result.status == 0 && !result.output.contains("error"), "\(result)")
+            #expect(result.errorOutput.components(separatedBy: "[storeNotFound]").count == 2, "\(result)")
         }
 
         @Test("An error that stays ends it with the error's object and status")

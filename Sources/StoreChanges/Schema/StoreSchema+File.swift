@@ -32,9 +32,17 @@ extension StoreSchema {
     }
 
     /// Checks that there is a file.
-    static func requireStore(at url: URL) throws {
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - replica: Where the store's replica is, if this device has synchronized the store.
+    /// - Throws: ``StoreChangesError`` with `storeNotFound`.
+    static func requireStore(at url: URL, ofReplicaAt replica: URL? = nil) throws {
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: url.path, isDirectory: &isDirectory) else {
+            if let replica, FileManager.default.fileExists(atPath: replica.path) {
+                throw StoreChangesError(missingStore: url)
+            }
             throw StoreChangesError(.storeNotFound, "There is no file at \(url.path). Check the path of the store.")
         }
         guard !isDirectory.boolValue else {
@@ -102,6 +110,17 @@ extension StoreChangesError {
                     cause: error
                 )
             }
+    }
+
+    /// Says that a store is missing that this device has synchronized.
+    package init(missingStore url: URL) {
+        self.init(
+            .storeNotFound,
+            """
+            \(url.path) isn't there any more, and may have had edits that aren't published. Put it back; or synchronize with \
+            --take remote, which creates the store from what is published.
+            """
+        )
     }
 
     /// Says that a replica is damaged.

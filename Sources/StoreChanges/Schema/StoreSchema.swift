@@ -40,7 +40,7 @@ public struct StoreSchema: Hashable, Sendable {
             }
             let table = try reader.table(listed)
             if let reason = try reader.exclusion(of: table) {
-                reports.append(TableReport(listed.name, excludedBecause: reason))
+                reports.append(TableReport(listed.name, excludedBecause: reason, isUnsuitable: true))
                 unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
                 continue
             }
@@ -52,7 +52,7 @@ public struct StoreSchema: Hashable, Sendable {
             guard let table = tables.first(where: { $0.name == listed.name }),
                 let reason = SchemaQuestions(table, self).exclusion
             else { continue }
-            reports.append(TableReport(table.name, excludedBecause: reason))
+            reports.append(TableReport(table.name, excludedBecause: reason, isUnsuitable: true))
             unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
         }
         self.reports = reports
@@ -82,11 +82,14 @@ public struct TableReport: Hashable, Sendable {
     public var reason: String?
     /// What only the app's author can answer, each with what to do about it.
     public var questions: [String]
+    /// Whether the table's own definition keeps its rows from synchronizing, as by a function that only the app has.
+    package var isUnsuitable = false
 
-    init(_ table: String, excludedBecause reason: String) {
+    init(_ table: String, excludedBecause reason: String, isUnsuitable: Bool = false) {
         self.table = table
         self.synchronizes = false
         self.reason = reason
+        self.isUnsuitable = isUnsuitable
         self.questions = []
     }
 

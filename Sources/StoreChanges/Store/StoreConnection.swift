@@ -19,12 +19,13 @@ package struct StoreConnection {
     ///
     /// - Parameters:
     ///   - url: The store.
+    ///   - replica: Where its replica is, if there is one.
     ///   - app: The connection through which it's written; `nil` for the own one.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    init(storeAt url: URL, through app: (any DatabaseWriter)?) throws {
+    init(storeAt url: URL, ofReplicaAt replica: URL? = nil, through app: (any DatabaseWriter)?) throws {
         self.app = app
         // Opening a store that doesn't exist would create it.
-        try StoreSchema.requireStore(at: url)
+        try StoreSchema.requireStore(at: url, ofReplicaAt: replica)
         guard let app else {
             reader = try DatabaseQueue(path: url.path, configuration: SynchronizedStore.configuration)
             holdsApp = false

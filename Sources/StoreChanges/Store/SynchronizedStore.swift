@@ -103,6 +103,8 @@ package final class SynchronizedStore {
     private let replicaFile: Stat?
     let observer: StepObserver
     let rules: SyncRules
+    /// The tables whose definitions keep their rows from synchronizing.
+    package let unsuitableTables: [String]
     private let schemas: SchemaMemory
     let largestReread: Int64
     let now: @Sendable () -> Date
@@ -132,7 +134,7 @@ package final class SynchronizedStore {
         now = options.now
         let (schema, token): (StoreSchema, StoreToken?)
         do {
-            store = try StoreConnection(storeAt: url, through: options.app)
+            store = try StoreConnection(storeAt: url, ofReplicaAt: replicaURL, through: options.app)
             (schema, token) = try store.read { store in
                 let schema = try options.schemas.schema(of: store, identity.rules)
                 return (schema, try StoreToken.read(SQLConnection(store), origin: identity.origin))
@@ -140,6 +142,7 @@ package final class SynchronizedStore {
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
         }
+        unsuitableTables = schema.reports.filter(\.isUnsuitable).map(\.table)
         let lock = try Self.lock(replicaURL)
         self.lock = lock
         defer { lock.unlock() }

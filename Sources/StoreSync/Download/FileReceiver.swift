@@ -77,7 +77,8 @@ private final class DownloadFile: Sendable {
     private static func failure(_ path: String, _ error: Errno) -> StoreSyncError {
         StoreSyncError(
             .cannotWrite,
-            "The download can't be written to \(path) on this device: \(error). Make room or check the permissions."
+            "The download can't be written to \(path) on this device: \(error). Make room or check the permissions.",
+            cause: error
         )
     }
 }

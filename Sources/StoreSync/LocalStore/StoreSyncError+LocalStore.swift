@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SystemPackage
 
 extension StoreSyncError {
     /// Translates an error of SQLite for a local store.
@@ -52,7 +53,8 @@ extension StoreSyncError {
     init(writing path: String, errno code: Int32) {
         self.init(
             .cannotWrite,
-            "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions."
+            "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions.",
+            cause: Errno(rawValue: code)
         )
     }
 }

@@ -88,15 +88,7 @@ extension SynchronizationOperation {
                 """
             )
         }
-        guard request.takes == .remote else {
-            throw StoreSyncError(
-                .storeNotFound,
-                """
-                \(request.url.path) isn't there any more, and may have had edits that aren't published. Put it back; or \
-                synchronize with --take remote, which creates the store from what is published.
-                """
-            )
-        }
+        guard request.takes == .remote else { throw StoreSyncError(StoreChangesError(missingStore: request.url)) }
         let newest = try await newest(of: baselines(since: replica.origin))
         // Before the store is there: if this device dies then, the next synchronization finds another store, too.
         try await forgetStore(of: replica, context)

@@ -132,6 +132,7 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let news = try await fetch(for: replica, listing: listing, &memory, context)
         memory.note(news)
+        let isFirst = memory.lastStore == nil
         memory.lastStore = SynchronizationMemory.LastStore(path: request.url.path, stateDirectory: state.path)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged: Merged
@@ -161,7 +162,10 @@ public actor SynchronizationOperation: Operation {
         } else {
             late = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
         }
-        let warnings = try await recordSync(&memory, context)
+        var warnings = try await recordSync(&memory, context)
+        if isFirst, !merged.unsuitableTables.isEmpty {
+            warnings.append(Self.warning(ofTables: merged.unsuitableTables))
+        }
         var result = synchronization(
             merged,
             sequence: published.sequence,
@@ -233,6 +237,8 @@ public actor SynchronizationOperation: Operation {
         var waiting: [ClientID]
         /// Whether edits wait for others that have not arrived.
         var isWaiting: Bool
+        /// The tables whose definitions keep their rows from synchronizing.
+        var unsuitableTables: [String]
         /// Warnings for the user, in full sentences.
         var warnings: [String]
     }
@@ -261,6 +267,7 @@ public actor SynchronizationOperation: Operation {
                 conflicts: try store.conflictCount(after: former),
                 waiting: waiting,
                 isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
+                unsuitableTables: store.unsuitableTables,
                 warnings: update + missing + outcome.refusals.map(Self.warning)
                     + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
                     + (try Self.differences(from: news.heads, store))
@@ -293,6 +300,13 @@ public actor SynchronizationOperation: Operation {
             \(rows) of \(refusal.table) can't be written into the store of this device (\(refusal.reason)), and will be once \
             the store takes them. Other devices have them. Update the app on this device, or edit what they clash with.
             """
+    }
+
+    private static func warning(ofTables names: [String]) -> String {
+        """
+        Edits of these tables stay on their device, since they can't synchronize as they are defined: \
+        \(names.joined(separator: ", ")). Run storesync check for the reasons.
+        """
     }
 
     private static func warning(ofStaleSearchIndex name: String) -> String {

@@ -123,8 +123,11 @@ final class WatchRun {
     }
 
     private func failed(_ error: any Error, _ schedule: inout WatchSchedule) throws -> StoreWatch.Event {
-        guard let error = error as? StoreSyncError, error.code.isRetriedByWatch else { throw error }
-        let isOfStore = [.busy, .storeChanged].contains(error.code)
+        // The client is known after the first success.
+        guard let error = error as? StoreSyncError, error.isRetriedByWatch(afterSuccess: client != nil) else {
+            throw error
+        }
+        let isOfStore = [.busy, .storeChanged, .storeNotFound].contains(error.code)
         let delay = schedule.failed(
             isOfStore ? .store : .remote,
             at: environment.now(),

@@ -30,6 +30,29 @@ struct StoreWarningTests {
         #expect(try b.query("SELECT name FROM person ORDER BY name") == ["Ada", "Bob", "Yan", "Zoe"])
     }
 
+    @Test("The first synchronization of each device names tables that can't synchronize as defined, and no others")
+    func unsuitableTables() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE TABLE draft (title TEXT);
+            CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
+            CREATE TABLE slot (id INTEGER PRIMARY KEY);
+            CREATE UNIQUE INDEX pair ON slot (id / 2);
+            CREATE VIEW titles AS SELECT title FROM note;
+            CREATE VIRTUAL TABLE search USING fts5 (title, content = note, content_rowid = id);
+            CREATE TABLE artist (name TEXT PRIMARY KEY COLLATE swiftLocalizedCompare);
+            """
+        )
+        let rules = SyncRules(excludedTables: ["draft"])
+        let first = try await a.synchronize(SynchronizationRequest(url: a.store, rules: rules)).value.warnings
+        #expect(first.count == 1 && first[0].contains(": artist, slot. Run storesync check"), "\(first)")
+        #expect(try await b.synchronize().value.warnings == first)
+        for device in [a, b] { #expect(try await device.synchronize().value.warnings.isEmpty) }
+    }
+
     @Test("A search index whose tokenizer only the app has is named in a warning, and the rows are written")
     func staleSearchIndex() async throws {
         let fixture = try Fixture()

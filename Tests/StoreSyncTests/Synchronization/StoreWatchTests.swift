@@ -1,5 +1,6 @@
 import FileSupport
 import Foundation
+import GRDB
 import Operations
 import OperationsTesting
 import RemoteStorage
@@ -208,6 +209,74 @@ struct StoreWatchTests {
             try #require(scene.events == ["began", "\(code) 1", "began", "\(code) 2", "began", "synchronized"])
             task.cancel()
             try await task.value
+        }
+    }
+
+    @Test("A watch waits for a missing store after its first success; before that, it ends with the error")
+    func missingStore() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let missing = StoreSyncError(.storeNotFound, "The test's store is missing.")
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.outcomes = Array(repeating: .failure(missing), count: 6) }
+            scene.changeStore()
+            try await scene.pass(50)
+            let waits = [1, 2, 4, 8, 16, 32].flatMap { ["began", "storeNotFound \($0)"] }
+            try #require(scene.events == ["began", "synchronized"] + waits)
+            scene.state.withLock { $0.outcomes = [] }
+            scene.changeStore()
+            try await scene.pass(5)
+            try #require(scene.events.suffix(2) == ["began", "synchronized"], "the store's return ends the wait")
+            task.cancel()
+            try await task.value
+            scene.state.withLock { $0.outcomes = [.failure(missing)] }
+            let first = try scene.start()
+            let error = await #expect(throws: StoreSyncError.self) { try await first.value }
+            try #require(error?.code == .storeNotFound)
+        }
+    }
+
+    private static let fullDisks = [
+        StoreSyncError(RemoteError(.noSpace, "The test's remote is full.")),
+        StoreSyncError(database: DatabaseError(resultCode: .SQLITE_FULL), at: "test.sqlite"),
+        StoreSyncError(writing: "test.sqlite", errno: EDQUOT),
+        StoreSyncError(writing: URL(filePath: "/test.sqlite"), CocoaError(.fileWriteOutOfSpace)),
+        StoreSyncError(StoreChangesError(.cannotWrite, "Full.", cause: DatabaseError(resultCode: .SQLITE_FULL))),
+    ]
+
+    @Test(
+        "A watch waits for free space after its first success; before that, it ends with the error",
+        arguments: fullDisks
+    )
+    func fullDisk(full: StoreSyncError) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.outcomes = [.failure(full), .failure(full)] }
+            scene.changeStore()
+            try await scene.pass(50)
+            let waits = ["began", "cannotWrite 1", "began", "cannotWrite 2", "began", "synchronized"]
+            try #require(scene.events == ["began", "synchronized"] + waits)
+            task.cancel()
+            try await task.value
+            scene.state.withLock { $0.outcomes = [.failure(full)] }
+            let first = try scene.start()
+            await #expect(throws: StoreSyncError.self) { try await first.value }
+        }
+    }
+
+    @Test("A file that may not be written ends a watch", arguments: [EACCES, EROFS])
+    func notAllowed(code: Int32) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.outcomes = [.failure(StoreSyncError(writing: "test.sqlite", errno: code))] }
+            scene.changeStore()
+            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
+            try #require(error?.code == .cannotWrite)
         }
     }
 

@@ -60,6 +60,32 @@ extension TakenSideTests {
         try await expectOneNote(a, b, c)
     }
 
+    @Test("A store that vanishes while it's synchronized is reported as missing, and synchronizes when it's back")
+    func vanishing() async throws {
+        let fixture = try Fixture()
+        let away = fixture.folder.appending(path: "away.sqlite")
+        let store = Locked<URL?>(nil)
+        let (a, b) = (
+            try fixture.device("a"),
+            try fixture.device("b") { step in
+                guard Steps.readOfHead.contain(step), let url = store.withLock({ $0.take() }) else { return }
+                try FileManager.default.moveItem(at: url, to: away)
+            }
+        )
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try await synchronize(a, b)
+        try a.execute("INSERT INTO note VALUES (1, 'milk')")
+        try await synchronize(a)
+        store.withLock { $0 = b.store }
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(error?.code == .storeNotFound)
+        #expect(error?.message.contains("isn't there any more") == true, "\(error as Any)")
+        #expect(error?.message.contains("--take remote") == true)
+        try FileManager.default.moveItem(at: away, to: b.store)
+        try await synchronize(b)
+        #expect(try b.query("SELECT title FROM note") == ["milk"])
+    }
+
     @Test("A store that is pulled in place of a missing one isn't captured before the user says what counts")
     func pulled() async throws {
         let fixture = try Fixture()
