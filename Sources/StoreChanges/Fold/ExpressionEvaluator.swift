@@ -89,12 +89,25 @@ package final class ScratchEvaluator: ExpressionEvaluator {
 
     /// The query of the values that are unique in a table's only row.
     private static func query(_ index: UniqueIndex, in table: TableSchema) -> String {
-        let expressions = index.terms.map(\.expression).joined(separator: ", ")
-        return "SELECT \(expressions) FROM \(table.name.quotedName)\(index.condition.map { " WHERE \($0)" } ?? "")"
+        "SELECT \(expressions(of: index)) FROM \(table.name.quotedName)\(condition(of: index))"
     }
 
+    private static func expressions(of index: UniqueIndex) -> String {
+        index.terms.map(\.expression).joined(separator: ", ")
+    }
+
+    private static func condition(of index: UniqueIndex) -> String { index.condition.map { " WHERE \($0)" } ?? "" }
+
+    /// Another device has written the expressions: only what SQLite accepts in an index is evaluated, so no subquery is.
     package func canEvaluate(_ index: UniqueIndex, in table: TableSchema) -> Bool {
-        (try? evaluate { _ = try $0.first(Self.query(index, in: table)) }) != nil
+        let (name, expressions) = ("storesync earlier index".quotedName, Self.expressions(of: index))
+        let creation = "CREATE INDEX \(name) ON \(table.name.quotedName) (\(expressions))\(Self.condition(of: index))"
+        let result: Void? = try? evaluate { db in
+            try db.execute(creation)
+            try db.execute("DROP INDEX \(name)")
+            _ = try db.first(Self.query(index, in: table))
+        }
+        return result != nil
     }
 
     package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {

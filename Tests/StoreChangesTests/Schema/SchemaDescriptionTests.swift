@@ -66,6 +66,32 @@ struct SchemaDescriptionTests {
         #expect(try isOptional("''") && !isOptional("CURRENT_TIMESTAMP"))
     }
 
+    @Test(
+        "Of another device's unique indexes only those are evaluated that SQLite accepts in an index",
+        arguments: [
+            "lower(slug)": 1, "(SELECT 1 )": 0, "random()+id": 0, "slug),(id  ": 0, "lower(slop)": 0, "1) WHERE (1": 0,
+        ]
+    )
+    func foreignExpressions(expression: String, count: Int) throws {
+        let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, slug TEXT);"
+        let bytes = try Self.describe("\(notes) CREATE UNIQUE INDEX slugs ON note (lower(slug))").encoded
+        let text = Array("lower(slug)".utf8)
+        let start = try #require(bytes.indices.first { bytes[$0...].starts(with: text) })
+        var crafted = bytes
+        crafted.replaceSubrange(start..<start + text.count, with: expression.utf8)
+        crafted[start - 1] = UInt8(expression.utf8.count)
+        let schema = try DatabaseQueue().write { db in
+            try db.execute(sql: notes)
+            return try StoreSchema(db)
+        }
+        let fold = FoldSchema(
+            schema,
+            earlier: [try SchemaDescription(decoding: crafted)],
+            evaluator: ScratchEvaluator(schema)
+        )
+        #expect(fold.tables["note"]?.uniques.count == count)
+    }
+
     @Test("A description is read as it was written, and in no other form")
     func coding() throws {
         let description = try Self.describe(FoldScenarios.tags + FoldScenarios.notes + FoldScenarios.labels)
