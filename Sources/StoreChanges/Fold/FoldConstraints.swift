@@ -13,7 +13,7 @@ struct FoldConstraints {
     /// Prepares the constraints of a schema.
     ///
     /// - Parameters:
-    ///   - digest: The schema's digest; of one that isn't prepared, the present constraints hold.
+    ///   - digest: The schema's digest; the present constraints hold unless the schema is prepared.
     ///   - schema: The present schema.
     init(of digest: SetDigest?, in schema: FoldSchema) {
         present = schema.description

@@ -18,7 +18,7 @@ package final class FoldSchema {
         let encodedDefaults: [[UInt8]]
         /// What columns hold in rows that were inserted without them, where that isn't `NULL`.
         let defaults: [String: Cell]
-        /// The table's unique indexes, then those that only earlier schemas have.
+        /// The table's unique indexes, then the ones of earlier schemas.
         let uniques: [Unique]
         fileprivate(set) var references: [Reference] = []
         /// The references of this and other tables to this one.
