@@ -133,7 +133,7 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         // numbers, with great ones, with negative ones, and with those at each number in the constraints, in ascending and in
         // descending order.
         let limits = table.checks.flatMap(\.expression).compactMap(Int64.init)
-        let starts = Set([1, 1 << 60, -1 << 60] + limits.flatMap { [$0, $0 &+ 1, -$0, 1 - $0] })
+        let starts = Set([1, 1 << 60, -1 << 60] + limits.flatMap { [$0, $0 &+ 1, 0 &- $0, 1 &- $0] })
         return try evaluate { db in
             try db.execute("PRAGMA ignore_check_constraints = OFF")
             return try starts.allSatisfy { start in

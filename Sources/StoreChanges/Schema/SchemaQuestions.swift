@@ -15,8 +15,8 @@ struct SchemaQuestions {
 
     /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
     /// unique value is calculated.
-    var exclusion: String? {
-        if RowColumns(SchemaDescription(schema)).unnamedTables.contains(table.name) {
+    func exclusion(_ rowColumns: RowColumns) -> String? {
+        if rowColumns.unnamedTables.contains(table.name) {
             return """
                 By foreign keys, its rows have the numbers of other tables whose keys refer to each other, and each device \
                 numbers rows by itself. Remove a foreign key between these keys to synchronize it, or name all these tables in \

@@ -48,9 +48,10 @@ public struct StoreSchema: Hashable, Sendable {
         }
         self.tables = tables
         self.reports = reports
+        let rowColumns = RowColumns(SchemaDescription(self))
         for listed in list {
             guard let table = tables.first(where: { $0.name == listed.name }),
-                let reason = SchemaQuestions(table, self).exclusion
+                let reason = SchemaQuestions(table, self).exclusion(rowColumns)
             else { continue }
             reports.append(TableReport(table.name, excludedBecause: reason, isUnsuitable: true))
             unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
