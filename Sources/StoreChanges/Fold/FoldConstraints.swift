@@ -17,13 +17,13 @@ struct FoldConstraints {
     ///   - schema: The present schema.
     init(of digest: SetDigest?, in schema: FoldSchema) {
         present = schema.description
-        earlier = schema.earlier.first { $0.digest == digest }
+        earlier = schema.earlier.first { $0.digest == digest }?.description
     }
 
     /// Whether a unique index holds.
     func hold(_ unique: FoldSchema.Unique, of table: String) -> Bool {
         guard let former = former(table) else { return unique.isPresent }
-        return former.uniques.contains(SchemaDescription.Unique(unique.index))
+        return former.uniques.contains(unique.description)
     }
 
     /// What happens to a row when the row goes to which a reference leads; `nil` if the reference doesn't hold.
@@ -42,6 +42,12 @@ struct FoldConstraints {
     }
 }
 
+/// An earlier schema with other constraints than the present one.
+struct EarlierSchema {
+    let digest: SetDigest
+    let description: SchemaDescription
+}
+
 extension SchemaDescription {
     /// Whether sets of another schema are folded by the same constraints as those of this one.
     func hasConstraints(of other: SchemaDescription) -> Bool {
@@ -54,22 +60,31 @@ extension SchemaDescription {
     }
 
     /// The unique indexes of a table that only earlier schemas have, and whose columns are still there.
-    func earlierUniques(of table: String, in earlier: [SchemaDescription]) -> Set<Unique> {
-        guard let present = tables[table] else { return [] }
-        let former = earlier.compactMap { $0.tables[table] }.filter { $0.hasKey(of: present) }
-        let uniques = former.flatMap { table in
-            table.uniques.filter { $0.columns(of: table).allSatisfy { present.columns[$0] != nil } }
+    func earlierUniques(of table: TableSchema, in earlier: [SchemaDescription]) -> Set<Unique> {
+        guard let present = tables[table.name] else { return [] }
+        let columns = Set((table.columns.map(\.name) + table.generatedColumns).map(\.sqlName))
+        let former = earlier.compactMap { $0.tables[table.name] }.filter { $0.hasKey(of: present) }
+        let uniques = former.flatMap { former in
+            former.uniques.filter { columns.isSuperset(of: $0.columns(of: former).map(\.sqlName)) }
         }
         return Set(uniques).subtracting(present.uniques)
     }
 }
 
 extension SchemaDescription.Unique {
-    /// The columns of its table that it names.
+    /// The columns of its table that it names; what is in quotes is one, too, since SQLite takes it for text otherwise.
     fileprivate func columns(of table: SchemaDescription.Table) -> [String] {
         let expressions = terms.filter { !$0.isColumn }.map(\.text) + (condition.map { [$0] } ?? [])
-        let names = Set(expressions.flatMap { SQLTokens($0).tokens.compactMap { $0.name?.sqlName } })
-        return terms.filter(\.isColumn).map(\.text) + table.columns.keys.filter { names.contains($0.sqlName) }
+        let tokens = expressions.flatMap { SQLTokens($0).tokens }
+        let stored = Set(table.columns.keys.map(\.sqlName))
+        let named = tokens.compactMap { token in
+            switch token {
+            case .quoted(let name): name
+            case .word(let name) where stored.contains(name.sqlName): name
+            default: nil
+            }
+        }
+        return terms.filter(\.isColumn).map(\.text) + named
     }
 }
 

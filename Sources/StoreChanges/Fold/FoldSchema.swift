@@ -44,9 +44,7 @@ package final class FoldSchema {
             encodedDefaults = valueColumns.map { (defaults[$0] ?? .null).encoded }
             let present = table.uniques.map { Unique($0, of: table, isPresent: true) }
             let former = earlier.map { Unique($0, of: table, isPresent: false) }
-            uniques =
-                present.sorted { $0.sortName.precedes($1.sortName) }
-                + former.sorted { $0.sortName.precedes($1.sortName) }
+            uniques = present.sorted { $0.precedes($1) } + former.sorted { $0.precedes($1) }
             keyCollations = table.keyCollations
             checkGroups = FoldSchema.groups(table.checks.map(\.columns))
         }
@@ -64,6 +62,7 @@ package final class FoldSchema {
     /// A unique index.
     struct Unique: Sendable {
         let index: UniqueIndex
+        let description: SchemaDescription.Unique
         /// The columns that decide whether two rows clash.
         let columns: Set<String>
         /// Its position in the total order of repairs.
@@ -75,11 +74,19 @@ package final class FoldSchema {
 
         fileprivate init(_ index: UniqueIndex, of table: TableSchema, isPresent: Bool) {
             self.index = index
+            description = SchemaDescription.Unique(index)
             self.isPresent = isPresent
             columns = index.namedColumns(of: table)
             sortName = FoldSchema.sortName(columns, index.condition)
             // Rows of one key are one row, whatever else is said of its index.
             isPosition = index.kind == .position && columns != Set(table.key.columns)
+        }
+
+        /// Keys name an index by its position, so the order is the same on every device and in every process.
+        fileprivate func precedes(_ other: Self) -> Bool {
+            sortName == other.sortName
+                ? description.encoded.lexicographicallyPrecedes(other.description.encoded)
+                : sortName.precedes(other.sortName)
         }
     }
 
@@ -102,7 +109,7 @@ package final class FoldSchema {
     private let schema: StoreSchema
     let description: SchemaDescription
     /// Earlier schemas with other constraints, by which sets are still folded.
-    let earlier: [SchemaDescription]
+    let earlier: [EarlierSchema]
     private let rowColumns: RowColumns
     /// The foreign keys of tables that don't synchronize.
     let unsynchronizedReferences: [UnsynchronizedReference]
@@ -121,13 +128,13 @@ package final class FoldSchema {
         evaluator: any ExpressionEvaluator = PlainEvaluator()
     ) {
         self.schema = schema
-        self.earlier = earlier
+        self.earlier = earlier.map { EarlierSchema(digest: $0.digest, description: $0) }
         self.evaluator = evaluator
         description = SchemaDescription(schema)
         rowColumns = RowColumns(description)
         unsynchronizedReferences = schema.unsynchronizedReferences
         for table in schema.tables {
-            let uniques = description.earlierUniques(of: table.name, in: earlier).compactMap { UniqueIndex($0) }
+            let uniques = description.earlierUniques(of: table, in: earlier).compactMap { UniqueIndex($0) }
             let evaluated = uniques.filter { evaluator.canEvaluate($0, in: table) }
             tables[table.name] = Table(table, earlier: evaluated, defaults: evaluator.defaults(of: table))
         }

@@ -89,9 +89,7 @@ package final class Replica {
         var capture = try Capture(of: SQLConnection(store), state, by: client, into: captured)
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
-        // Which edits are folded by the former constraints depends on the first set with the new ones.
-        let announces = try isMigration && log.hasNewConstraints()
-        guard !changes.isEmpty || announces else { return [] }
+        guard try !changes.isEmpty || announcesConstraints(isMigration) else { return [] }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
         let judgement = try log.judgement()
@@ -110,6 +108,17 @@ package final class Replica {
         var repeated = CapturedChanges(state, isMigration: isMigration, limits)
         for change in late { try repeated.append(repeated: change) }
         return try add(header, repeated)
+    }
+
+    /// Whether the store's schema has constraints of which no set tells yet.
+    ///
+    /// Which edits are folded by the former ones depends on the first set that does.
+    ///
+    /// - Parameter isMigration: Whether the schema has changed since the last capture.
+    /// - Returns: Whether it has.
+    /// - Throws: `DatabaseError`.
+    func announcesConstraints(_ isMigration: Bool) throws -> Bool {
+        try (isMigration || !state.schema.earlier.isEmpty) && log.hasNewConstraints()
     }
 
     /// Reads the pages of a store, and finds what may have changed since the last capture.

@@ -74,8 +74,15 @@ extension LookupKey {
         return writer.bytes
     }
 
+    /// The encoded keys of a kind aren't less than the first value, and are less than the second one.
+    static func bounds(of kind: Kind) -> [StoredValue] {
+        let first = prefix(kind)
+        // The last byte of a number is less than 128.
+        return [.blob(first), .blob(first.dropLast() + [first[first.count - 1] + 1])]
+    }
+
     /// How the encoded keys of a kind begin.
-    static func prefix(_ kind: Kind) -> [UInt8] {
+    private static func prefix(_ kind: Kind) -> [UInt8] {
         var writer = ByteWriter()
         switch kind {
         case .unique(let index):

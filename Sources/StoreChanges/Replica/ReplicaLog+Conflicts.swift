@@ -23,10 +23,16 @@ extension ReplicaLog {
         let former = try db.all(
             """
             SELECT number, rule, tbl, name, lost, kept FROM conflicts
-            WHERE client = ? AND sequence = ? AND (rule NOT IN (?, ?) OR stamp = ?) ORDER BY number
+            WHERE client = ?1 AND sequence = ?2 AND (
+                rule NOT IN (?4, ?5) OR stamp = ?3 AND NOT EXISTS (
+                    SELECT 1 FROM sets WHERE client = ?1 AND sequence = ?2 AND stamp = ?3 AND status = 2
+                )
+            ) ORDER BY number
             """,
-            [.text(set.id.client.rawValue), .integer(Int64(set.id.sequence))]
-                + Conflict.Rule.ofVoidSets.map { .text($0.rawValue) } + [.integer(Int64(set.stamp.rawValue))]
+            [
+                .text(set.id.client.rawValue), .integer(Int64(set.id.sequence)),
+                .integer(Int64(set.stamp.rawValue)),
+            ] + Conflict.Rule.ofVoidSets.map { .text($0.rawValue) }
         )
         var numbers = Dictionary(grouping: former) { $0.dropFirst() }.mapValues { $0.map { $0[0] } }
         for (conflict, other) in conflicts {

@@ -6,12 +6,15 @@ extension ReplicaLog {
     /// - Throws: `DatabaseError`.
     func prepareConstraints(for ready: [LogEntry]) throws {
         state.readEarlier(try versions.earlierSchemas())
-        let digests = Set(ready.map(\.header.schema.digest)).union([
-            try GreatestSchema(stable: db).version?.digest ?? .none
-        ])
+        var greatest = try GreatestSchema(stable: db)
+        var digests = Set([greatest.version?.digest].compactMap(\.self))
+        for entry in ready {
+            greatest.add(entry.header.schema)
+            if let version = greatest.version { digests.insert(version.digest) }
+        }
         let earlier = try digests.sorted { $0.rawValue.lexicographicallyPrecedes($1.rawValue) }
             .compactMap { try versions.schema($0) }.filter { !$0.hasConstraints(of: state.schema.description) }
-        guard earlier != state.schema.earlier else { return }
+        guard earlier != state.schema.earlier.map(\.description) else { return }
         try state.prepare(for: earlier)
         try ReplicaFact.earlierSchemas.write(earlier.flatMap(\.digest.rawValue), db)
     }

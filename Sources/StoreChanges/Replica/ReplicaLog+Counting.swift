@@ -16,6 +16,14 @@ extension ReplicaLog {
         ) != nil
     }
 
+    /// Whether a set of a number and a time is void; another one of both may be integrated.
+    func isVoid(_ set: SetID, at stamp: Stamp) throws -> Bool {
+        try db.first(
+            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND status = 2",
+            SetPosition(stamp, set).values
+        ) != nil
+    }
+
     /// The sets of a status that weren't captured here.
     func foreignSets(_ status: Status) throws -> Set<SetReference> {
         let rows = try db.all(

@@ -138,11 +138,10 @@ final class ReplicaState: StateReader {
     func clashes(in unique: Int, of table: String) throws -> [RowName] {
         try db.all(
             """
-            SELECT min(name) FROM lookups WHERE tbl = ?1 AND substr(key, 1, length(?2)) = ?2
-            GROUP BY key HAVING count(*) > 1
+            SELECT min(name) FROM lookups WHERE tbl = ?1 AND key >= ?2 AND key < ?3 GROUP BY key HAVING count(*) > 1
             UNION SELECT name FROM counts WHERE tbl = ?1 AND count > 1
             """,
-            [self.table(table), .blob(LookupKey.prefix(.unique(unique)))]
+            [self.table(table)] + LookupKey.bounds(of: .unique(unique))
         ).map { try RowName(decoding: $0.bytes(0) ?? []) }
     }
 
@@ -309,8 +308,8 @@ final class ReplicaState: StateReader {
             for (index, unique) in table.uniques.enumerated() where !unique.isPresent {
                 for kind in [LookupKey.Kind.unique(index), .list(index)] {
                     try db.execute(
-                        "DELETE FROM lookups WHERE tbl = ?1 AND substr(key, 1, length(?2)) = ?2",
-                        [self.table(name), .blob(LookupKey.prefix(kind))]
+                        "DELETE FROM lookups WHERE tbl = ? AND key >= ? AND key < ?",
+                        [self.table(name)] + LookupKey.bounds(of: kind)
                     )
                 }
             }
@@ -323,7 +322,7 @@ final class ReplicaState: StateReader {
 
     /// Reads which earlier schemas the state is prepared for: another process may have prepared it for others.
     func readEarlier(_ earlier: [SchemaDescription]) {
-        if schema.earlier != earlier { schema = schema.with(earlier: earlier) }
+        if schema.earlier.map(\.description) != earlier { schema = schema.with(earlier: earlier) }
     }
 
     func indexTombAgain(_ row: RowReference) throws {

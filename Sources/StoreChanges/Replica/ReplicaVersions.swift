@@ -107,8 +107,11 @@ struct ReplicaVersions {
     private var formerLayouts: [SetDigest] { get throws { try digests(.formerLayouts) } }
 
     private func digests(_ fact: ReplicaFact) throws -> [SetDigest] {
-        let (bytes, length) = (try fact.read(db) ?? [], SetDigest.byteCount)
-        return stride(from: 0, to: bytes.count, by: length).map { SetDigest(rawValue: Array(bytes[$0..<$0 + length])) }
+        let bytes = try fact.read(db) ?? []
+        var parser = ByteParser(bytes)
+        return try stride(from: 0, to: bytes.count, by: SetDigest.byteCount).map { _ in
+            try parser.digest("the digest of a schema")
+        }
     }
 
     /// The earlier schemas by whose constraints sets are still folded.

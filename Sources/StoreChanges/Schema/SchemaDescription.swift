@@ -192,7 +192,12 @@ extension SchemaDescription.Unique {
         terms = index.terms.map { term in
             Term(isColumn: term.column != nil, text: term.column ?? term.expression, collation: term.collation.rawValue)
         }
-        if index.kind != .position { terms.sort { $0.encoded.lexicographicallyPrecedes($1.encoded) } }
+        terms = orderedTerms
+    }
+
+    fileprivate var orderedTerms: [Term] {
+        kind == UniqueIndex.Kind.position.rawValue
+            ? terms : terms.sorted { $0.encoded.lexicographicallyPrecedes($1.encoded) }
     }
 }
 
@@ -258,7 +263,8 @@ extension ByteWriter {
 }
 
 extension SchemaDescription.Unique {
-    fileprivate var encoded: [UInt8] {
+    /// The bytes, of which there is one form.
+    var encoded: [UInt8] {
         var writer = ByteWriter()
         writer.text(kind)
         writer.count(terms.count)
@@ -330,7 +336,7 @@ extension ByteParser {
     }
 
     private mutating func unique() throws -> SchemaDescription.Unique {
-        SchemaDescription.Unique(
+        let unique = SchemaDescription.Unique(
             kind: try text("the kind of a unique index"),
             terms: try list("a unique index") { parser in
                 SchemaDescription.Unique.Term(
@@ -341,6 +347,8 @@ extension ByteParser {
             },
             condition: try optional { try $0.text("a condition", atMost: SchemaDescription.maximumLength) }
         )
+        guard unique.terms == unique.orderedTerms else { throw malformed("a unique index isn't in its one form") }
+        return unique
     }
 
     private mutating func flag(_ what: String) throws -> Bool {

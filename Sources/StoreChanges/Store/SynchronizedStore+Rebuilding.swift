@@ -245,7 +245,8 @@ extension Replica {
     fileprivate func takeEditsOfVoidSets(from former: Replica) throws {
         try takeConflicts(of: former) {
             try Conflict.Rule.ofVoidSets.contains($0.conflict.rule)
-                && !log.counts($0.conflict.set, at: $0.author.time)
+                && (!log.counts($0.conflict.set, at: $0.author.time)
+                    || former.log.isVoid($0.conflict.set, at: $0.author.time))
         }
     }
 
