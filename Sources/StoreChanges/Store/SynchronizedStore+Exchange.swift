@@ -150,6 +150,11 @@ extension SynchronizedStore {
         return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }
 
+    /// Whether a set has arrived, whether it counts or not.
+    package func has(_ set: SetReference) throws -> Bool {
+        try locked { try replicaDatabase.read { _ in try replica.log.header(set) != nil } }
+    }
+
     /// Whether a set of a client is integrated, and not another one of its number.
     package func counts(_ set: SeenSet, of client: ClientID) throws -> Bool {
         try locked {

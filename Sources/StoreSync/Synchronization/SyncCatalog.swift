@@ -16,6 +16,8 @@ struct SyncCatalog: Sendable {
     var inbox = ChangeSetInbox(in: FileManager.default.temporaryDirectory)
     /// Returns which of some clients were removed.
     var removed: @Sendable (Set<RemoteIdentifier>) async throws -> Set<RemoteIdentifier> = { _ in [] }
+    /// Returns whether this device has a set.
+    var has: @Sendable (SetReference) async throws -> Bool = { _ in false }
 
     /// The maximum number of heads read at a time.
     private static let headsAtATime = 16
@@ -23,6 +25,8 @@ struct SyncCatalog: Sendable {
     private static let segmentsAtATime = 4
     /// The size of a file, in bytes, beyond which it is read alone: only a file with a single large set has more.
     private static let sharedBytes = SyncSegment.usualBytes + 1 << 20
+    /// The maximum number of heads of one client that are read in a synchronization.
+    private static let headsOfOneClient = 8
     /// How often a head that was replaced meanwhile is looked up again.
     private static let maximumListings = 4
 
@@ -31,7 +35,9 @@ struct SyncCatalog: Sendable {
         var sets: [ReceivedSet] = []
         /// The heads that name the sets.
         var heads: [SyncHead] = []
-        /// The names of this client's heads that the remote lists.
+        /// The names of all heads that the remote lists.
+        var listed: Set<String> = []
+        /// The names of this client's heads among them.
         var own: [SyncHeadName] = []
         /// Clients that have published more than the remote shows now.
         var rolledBack: [RemoteIdentifier] = []
@@ -84,7 +90,11 @@ struct SyncCatalog: Sendable {
             let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.headsAtATime) {
                 try await newest(among: $0.value, of: $0.key, memory)
             }
-            news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
+            news = News(
+                listed: Set(names.map(\.name)),
+                own: names.filter { $0.client == client },
+                warnings: searches.flatMap(\.warnings)
+            )
             news.unreadable = Set(searches.filter { !$0.warnings.isEmpty }.map(\.client))
             news.heads = searches.flatMap(\.heads)
             news.removals = memory.removals
@@ -155,27 +165,24 @@ struct SyncCatalog: Sendable {
     ) async throws -> Search {
         var search = Search(client: client)
         let former = memory.others[client.rawValue]
-        let showsFormer = names.contains { former?.includes($0) == true }
-        var newest: UInt64?
-        for name in names.sorted(by: { ($0.number, $0.unique) > ($1.number, $1.unique) }) {
-            guard memory.waitingSince != nil || newest.map({ $0 == name.number }) ?? true else { break }
-            if former?.includes(name) == true {
-                newest = newest ?? name.number
-                continue
+        var shown: (number: UInt64, sequence: UInt64)?
+        for name in names.sorted(by: { $1.precedes($0) }) where search.heads.count < Self.headsOfOneClient {
+            guard memory.waitingSince != nil || shown.map({ $0.number == name.number }) ?? true else { break }
+            if former?.includes(name) != true {
+                let result = try await readable { try await head(name) }
+                search.warnings += [result.warning].compactMap(\.self)
+                guard let read = result.value else { continue }
+                guard let head = read else {
+                    search.isReplaced = search.isReplaced || shown == nil
+                    continue
+                }
+                search.heads.append(head)
             }
-            let result = try await readable { try await head(name) }
-            search.warnings += [result.warning].compactMap(\.self)
-            guard let read = result.value else { continue }
-            guard let head = read else {
-                search.isReplaced = true
-                continue
-            }
-            if !showsFormer, newest == nil, let former, former.number > name.number || former.sequence > name.sequence {
-                search.rolledBack = client
-                return search
-            }
-            newest = newest ?? name.number
-            search.heads.append(head)
+            shown = (shown?.number ?? name.number, max(shown?.sequence ?? 0, name.sequence))
+        }
+        if let former, let shown, shown.number < former.number || shown.sequence < former.sequence {
+            search.rolledBack = client
+            search.heads = []
         }
         return search
     }
@@ -254,7 +261,11 @@ struct SyncCatalog: Sendable {
         after known: SeenSet?,
         _ reading: FileReading
     ) async throws -> [ReceivedSet] {
-        guard head.content.last != known else { return [] }
+        guard let last = head.content.last, last != known,
+            try await !has(SetReference(SetID(head.content.client, last.sequence), last.digest))
+        else {
+            return []
+        }
         let sets = try await sets(of: head, after: known?.sequence ?? 0, reading)
         let isContinued = sets.first?.header.predecessor == known?.digest ?? SetDigest.none
         return isContinued ? sets : try await self.sets(of: head, after: 0, reading)

@@ -34,6 +34,9 @@ struct SyncHeadName: Hashable, Sendable {
         guard self.name == name, SyncFileName.isUnique(unique) else { return nil }
     }
 
+    /// Whether another head of the client is newer: copies of the client decide alike which one that is.
+    func precedes(_ other: SyncHeadName) -> Bool { (number, unique) < (other.number, other.unique) }
+
     var name: String { "\(client)-\(sequence)-\(number)-\(unique)\(Self.suffix)" }
 }
 

@@ -93,7 +93,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var name: String?
         var number: UInt64
         var sequence: UInt64
-        /// The names of other files that were read since: a copy of the client published them.
+        /// The names of its other files that were read and are still there: a copy of the client may have published them.
         var copies: Set<String>?
 
         /// Whether a head was read.
@@ -134,18 +134,18 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
                 // A copy of this device published it.
                 note(head.name)
             } else {
-                note(head.name, of: head.name.client.rawValue)
+                note(head.name, of: head.name.client.rawValue, besides: news.listed)
             }
         }
     }
 
-    private mutating func note(_ head: SyncHeadName, of client: String) {
-        if var newest = others[client], newest.name != nil, newest.number >= head.number {
-            newest.copies = (newest.copies ?? []).union([head.name])
-            newest.sequence = max(newest.sequence, head.sequence)
-            others[client] = newest
+    private mutating func note(_ head: SyncHeadName, of client: String, besides listed: Set<String>) {
+        let former = others[client]
+        let known = (former?.copies ?? []).union([head.name, former?.name].compactMap(\.self)).intersection(listed)
+        if let former, former.name != nil, former.number >= head.number {
+            others[client]?.copies = known
         } else {
-            others[client] = Head(name: head.name, number: head.number, sequence: head.sequence)
+            others[client] = Head(name: head.name, number: head.number, sequence: head.sequence, copies: known)
         }
     }
 
@@ -223,7 +223,9 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
 
     /// Notes a head of this client.
     mutating func note(_ own: SyncHeadName) {
-        heads = (heads + [own.name]).suffix(Self.rememberedHeads)
+        // Copies of a client that read each other's heads keep the same one.
+        let names = (heads + [own.name]).compactMap { SyncHeadName($0) }.sorted { $0.precedes($1) }
+        heads = names.map(\.name).suffix(Self.rememberedHeads)
         number = max(number, own.number)
     }
 

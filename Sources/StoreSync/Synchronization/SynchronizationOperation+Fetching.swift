@@ -23,7 +23,8 @@ extension SynchronizationOperation {
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> SyncCatalog.News {
-        let catalog = catalog(since: replica.origin)
+        var catalog = catalog(since: replica.origin)
+        catalog.has = { set in try await replica.using(context) { try $0.has(set) } }
         var (setsFromBaselines, warnings): ([ReceivedSet], [String]) = ([], [])
         if memory.hasWaitedLong(at: state.now()) {
             (setsFromBaselines, warnings) = try await setsThatBaselinesHave(

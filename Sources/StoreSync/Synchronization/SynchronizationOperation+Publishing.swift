@@ -116,10 +116,15 @@ extension SynchronizationOperation {
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws {
-        for head in heads where head.name.client.rawValue == memory.client {
+        let copies = heads.filter { $0.name.client.rawValue == memory.client }
+        guard !copies.isEmpty else { return }
+        let present = try await replica.using(context) { try $0.progress() }
+        // The newest one last: it decides.
+        for head in copies.reversed() {
             // Other devices read this head now. This device replaces it if its own head would say something else.
-            let present = try await replica.using(context) { try $0.progress() }
-            let isEqual = (head.content.last, head.content.seen) == (present.last, present.seen)
+            let isEqual =
+                (head.content.last, head.content.seen) == (present.last, present.seen)
+                && head.removals == memory.removals && head.baselines == memory.baselines
             if !isEqual || head.removed < memory.removed { memory.acknowledged = nil }
             guard let last = head.content.last, last.sequence >= memory.sequence ?? 0, head.removed >= memory.removed
             else {

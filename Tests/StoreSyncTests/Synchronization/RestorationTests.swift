@@ -320,6 +320,13 @@ struct RestorationTests {
         }
         for device in [restored, b] { _ = try await device.synchronize().value }
         for device in [restored, b] { #expect(try titles(device) == ["after the backup"] + titlesOfRestored) }
+        let there = Set(try fixture.files().keys)
+        guard variant >= 4, there.isSuperset(of: heads.keys) else { return }
+        // Only the head is left that has a lower number than others that were read.
+        for path in there where path.contains("RecentSyncs/\(name)-") && heads[path] == nil {
+            try fixture.put(nil, at: path)
+        }
+        #expect(await code { try await b.synchronize().value } == .rolledBack)
     }
 
     @Test(
