@@ -5,9 +5,10 @@ import ThreadSupport
 
 /// The delays between the attempts of a request.
 package struct RetrySchedule: Sendable {
-    private let retries: RequestRetries
     /// The number of timeouts that end the retries, because each takes as long as the time limit.
     private static let maximumTimeouts = 2
+
+    private let retries: RequestRetries
     /// How often the request was sent.
     package private(set) var attempts = 0
     private var timeouts = 0

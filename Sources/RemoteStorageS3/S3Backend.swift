@@ -140,7 +140,7 @@ public actor S3Backend: RemoteBackend {
         } catch {
             throw RemoteError(
                 .unavailable,
-                "The response of \(identity) about “\(path)” isn't valid: \(error). Is it an S3 server?",
+                "The answer of \(identity) about “\(path)” isn't valid: \(error). Is it an S3 server?",
                 path: path,
                 cause: error
             )

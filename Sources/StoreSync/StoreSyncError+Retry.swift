@@ -31,13 +31,21 @@ extension StoreSyncError.Code {
 extension StoreSyncError {
     /// Whether a watch retries after the error.
     ///
-    /// After its first success a watch also waits for its store, since an editor may replace the file or a share be away, and
-    /// for free space.
+    /// After its first success a watch also waits for a store that is missing, since an editor may replace the file or a share
+    /// be away, and for free space.
     func isRetriedByWatch(afterSuccess: Bool) -> Bool {
-        code.isRetriedByWatch || afterSuccess && (code == .storeNotFound || isOfNoSpace)
+        code.isRetriedByWatch || afterSuccess && (isOfMissingStore || isOfNoSpace)
     }
 
-    /// Whether nothing could be written because a disk or the storage is full, or a quota is used up.
+    /// Whether there is no file where the store was.
+    private var isOfMissingStore: Bool {
+        let cause = (cause as? StoreChangesError)?.cause ?? cause
+        return code == .storeNotFound && cause as? Errno == .noSuchFileOrDirectory
+    }
+
+    /// Whether nothing could be written because a disk or the storage is full.
+    ///
+    /// A quota that is used up is recognized too, but not while SQLite writes, which reports it as it does faults of a disk.
     private var isOfNoSpace: Bool { code == .cannotWrite && Self.isOfNoSpace(cause) }
 
     private static func isOfNoSpace(_ cause: (any Error)?) -> Bool {

@@ -3,7 +3,7 @@ import Foundation
 import Operations
 import ThreadSupport
 
-/// Cancels all operations on SIGINT, SIGTERM or SIGHUP; a second signal ends the process at once.
+/// Cancels all operations on SIGINT, SIGTERM or SIGHUP; a second SIGINT or SIGTERM ends the process at once.
 final class Interruption: @unchecked Sendable {
     private let received = Locked<Int32?>(nil)
     /// The task that a signal cancels, besides all operations.
@@ -21,9 +21,14 @@ final class Interruption: @unchecked Sendable {
     ///
     /// A parent that ignores SIGHUP, as `nohup` does, wants the command to survive the end of its terminal.
     static var signals: [Int32] {
-        let hangUp = Foundation.signal(SIGHUP, SIG_DFL)
-        defer { Foundation.signal(SIGHUP, hangUp) }
-        let isIgnored = unsafeBitCast(hangUp, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+        var action = sigaction()
+        sigaction(SIGHUP, nil, &action)
+        #if canImport(Darwin)
+        let handler = action.__sigaction_u.__sa_handler
+        #else
+        let handler = action.__sigaction_handler.sa_handler
+        #endif
+        let isIgnored = unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
         return [SIGINT, SIGTERM] + (isIgnored ? [] : [SIGHUP])
     }
 

@@ -29,6 +29,18 @@ int apple_fstat(int file, struct apple_stat *status) __attribute__((swift_name("
 int apple_fstatat(int file, const char *path, struct apple_stat *status, int flags)
     __attribute__((swift_name("fstatat(_:_:_:_:)")));
 
+// <sys/signal.h>
+union apple_sigaction_u {
+    void (*__sa_handler)(int);
+};
+struct __attribute__((swift_name("sigaction"))) apple_sigaction {
+    union apple_sigaction_u __sigaction_u;
+    uint32_t sa_mask;
+    int sa_flags;
+};
+int apple_sigaction_of(int number, const struct apple_sigaction *action, struct apple_sigaction *former)
+    __attribute__((swift_name("sigaction(_:_:_:)")));
+
 // <fcntl.h>
 #define F_FULLFSYNC 51
 #define O_EVTONLY 0x8000

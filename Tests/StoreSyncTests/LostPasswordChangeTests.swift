@@ -8,7 +8,11 @@ import Testing
 /// A storage that fails when the key file is replaced.
 private actor FailingBackend: InterceptingBackend {
     enum Failure: CaseIterable, Sendable {
-        case losesRequest, losesReply, losesReplyAndReads, onlyReportsSuccess, hasOtherDevice
+        case losesRequest, losesReply, losesReplyAndReads, redirectsReads, isAway, onlyReportsSuccess, refuses,
+            hasOtherDevice
+
+        /// Whether the new password is saved, and the file can't be read afterwards.
+        var hidesSuccess: Bool { [.losesReplyAndReads, .redirectsReads].contains(self) }
     }
 
     nonisolated let base: any RemoteBackend
@@ -30,8 +34,9 @@ private actor FailingBackend: InterceptingBackend {
         guard path == keyFile else { return try await base.write(content, to: path, when: condition) }
         hasFailed = true
         switch failure {
-        case .losesRequest: throw lost
-        case .losesReply, .losesReplyAndReads:
+        case .losesRequest, .isAway: throw lost
+        case .refuses: throw RemoteError(.preconditionFailed, "The test's file has changed.", path: path)
+        case .losesReply, .losesReplyAndReads, .redirectsReads:
             _ = try await base.write(content, to: path, when: condition)
             throw lost
         case .onlyReportsSuccess: return RemoteItem(name: path.lastComponent ?? "", kind: .file, size: 0)
@@ -40,8 +45,17 @@ private actor FailingBackend: InterceptingBackend {
     }
 
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        if hasFailed, failure == .losesReplyAndReads { throw lost }
+        if hasFailed, [.losesReplyAndReads, .isAway].contains(failure) { throw lost }
+        if hasFailed, failure == .redirectsReads { throw RemoteError(.notAllowed, "The test's share redirects.") }
         return try await base.read(path, range: range)
+    }
+
+    func status(of path: RemotePath) async throws -> RemoteItem? {
+        if failure == .isAway, path == keyFile {
+            hasFailed = true
+            throw lost
+        }
+        return try await base.status(of: path)
     }
 }
 
@@ -74,15 +88,15 @@ struct LostPasswordChangeTests {
         let error = await #expect(throws: StoreSyncError.self) { try await change(failing) }
         let (code, words): (StoreSyncError.Code, String) =
             switch failure {
-            case .losesRequest: (.remoteUnavailable, "The reply was lost. Try again later.")
+            case .losesRequest, .isAway: (.remoteUnavailable, "The reply was lost. Try again later.")
             case .onlyReportsSuccess: (.remoteUnavailable, "still has the former one. Try again.")
-            case .hasOtherDevice: (.busy, "Another device is changing the password")
+            case .refuses, .hasOtherDevice: (.busy, "was not saved, probably because another device")
             default: (.remoteUnavailable, "may be valid already. Run the command again with the same new password.")
             }
         #expect(error?.code == code && error?.message.contains(words) == true, "\(error as Any)")
         guard failure != .hasOtherDevice else { return }
-        #expect(try (fixture.files()["\(path)"] != former) == (failure == .losesReplyAndReads))
+        #expect(try (fixture.files()["\(path)"] != former) == failure.hidesSuccess)
         // The remedy.
-        #expect(try await change(device.backend) == (failure == .losesReplyAndReads ? 3 : 2))
+        #expect(try await change(device.backend) == (failure.hidesSuccess ? 3 : 2))
     }
 }

@@ -80,7 +80,7 @@ extension S3Backend {
             throw RemoteError(
                 .unavailable,
                 """
-                The response of \(identity) about “\(path)” has no ETag, so it isn't an S3 server's. Check the URL. A \
+                The answer of \(identity) about “\(path)” has no ETag, so it isn't an S3 server's. Check the URL. A \
                 network's login page may be in the way: sign in, then try again.
                 """,
                 path: path

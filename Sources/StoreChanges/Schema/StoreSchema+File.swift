@@ -1,5 +1,6 @@
 public import Foundation
 import GRDB
+import SystemPackage
 
 extension StoreSchema {
     /// Reads the schema of a store, and writes nothing.
@@ -43,7 +44,11 @@ extension StoreSchema {
             if let replica, FileManager.default.fileExists(atPath: replica.path) {
                 throw StoreChangesError(missingStore: url)
             }
-            throw StoreChangesError(.storeNotFound, "There is no file at \(url.path). Check the path of the store.")
+            throw StoreChangesError(
+                .storeNotFound,
+                "There is no file at \(url.path). Check the path of the store.",
+                cause: Errno.noSuchFileOrDirectory
+            )
         }
         guard !isDirectory.boolValue else {
             throw StoreChangesError(.storeNotFound, "\(url.path) is a directory, not a store. Name a SQLite database.")
@@ -119,7 +124,8 @@ extension StoreChangesError {
             """
             \(url.path) isn't there any more, and may have had edits that aren't published. Put it back; or synchronize with \
             --take remote, which creates the store from what is published.
-            """
+            """,
+            cause: Errno.noSuchFileOrDirectory
         )
     }
 

@@ -36,7 +36,7 @@ public protocol ApplicationRegistrationHooks: ClientNoteHooks {
 
     /// Replaces the file that passwords are tested with, if it's still `former`.
     ///
-    /// - Returns: Whether it was replaced.
+    /// - Returns: Whether it was replaced. If not, another device has replaced it, or the storage refused.
     func replacePasswordTest(
         _ former: [UInt8],
         with bytes: [UInt8],
@@ -143,13 +143,40 @@ extension ApplicationRegistrationHooks {
         let tag = try await backend.status(of: path)?.tag
         guard try await fetchPasswordTest(hierarchy) == former else { return false }
         let isConditional = try await backend.capabilities().contains(.conditionalReplace)
+        var failure: RemoteError?
         do {
             let condition: WriteCondition = if isConditional, let tag { .ifMatches(tag) } else { .always }
             try await backend.write(bytes, to: path, when: condition)
+            failure = RemoteError(
+                .unavailable,
+                """
+                \(backend.identity) reported that the new password was saved, but still has the former one. Try again. A \
+                network's login page may be in the way: sign in first.
+                """,
+                path: path
+            )
         } catch let error as RemoteError where error.code == .preconditionFailed {
             // The conflict may come from this client's own request, sent twice.
+        } catch let error as RemoteError where error.code == .unavailable {
+            // Only the answer may be lost.
+            failure = error
         }
-        return try await fetchPasswordTest(hierarchy) == bytes
+        let present: [UInt8]?
+        do {
+            present = try await fetchPasswordTest(hierarchy)
+        } catch let error as RemoteError {
+            throw RemoteError(
+                .unavailable,
+                """
+                \(backend.identity) stopped answering while the new password was saved. The new password may be valid \
+                already. Run the command again with the same new password.
+                """,
+                path: path,
+                cause: error
+            )
+        }
+        if present == former, let failure { throw failure }
+        return present == bytes
     }
 
     /// Creates the directory.

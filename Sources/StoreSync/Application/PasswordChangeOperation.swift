@@ -83,7 +83,7 @@ public actor PasswordChangeOperation: Operation {
             try Task.checkCancellation()
             // The write changes the password, and an interruption must not hide that.
             let isChanged = try await context.shielded { [hooks, hierarchy, state] in
-                guard try await hooks.replaceKeyFile(former, with: changed.bytes, hierarchy) else { return false }
+                guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else { return false }
                 try await context.blocking {
                     try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
                 }
@@ -92,52 +92,13 @@ public actor PasswordChangeOperation: Operation {
             guard isChanged else {
                 throw StoreSyncError(
                     .busy,
-                    "Another device is changing the password of \(hierarchy.application). Find out which password is valid now, then try again."
+                    """
+                    The new password of \(hierarchy.application) was not saved, probably because another device is changing \
+                    the password. Find out which password is valid now, then try again.
+                    """
                 )
             }
             return Int(changed.passwordVersion)
         }
-    }
-}
-
-extension ApplicationRegistrationHooks {
-    /// Replaces the key file, and reads it if the storage's answer doesn't tell whether that succeeded.
-    ///
-    /// Returns whether it was replaced. If not, another device has replaced it.
-    fileprivate func replaceKeyFile(
-        _ former: [UInt8],
-        with bytes: [UInt8],
-        _ hierarchy: ApplicationHierarchy
-    ) async throws -> Bool {
-        var failure = RemoteError(
-            .unavailable,
-            """
-            \(backend.identity) reported that the new password was saved, but still has the former one. Try again. A \
-            network's login page may be in the way: sign in first.
-            """,
-            path: hierarchy.passwordTest
-        )
-        do {
-            if try await replacePasswordTest(former, with: bytes, hierarchy) { return true }
-        } catch let error as RemoteError where error.code == .unavailable {
-            // Only the answer may be lost.
-            failure = error
-        }
-        let present: [UInt8]?
-        do {
-            present = try await fetchPasswordTest(hierarchy)
-        } catch let error as RemoteError where error.code == .unavailable {
-            throw RemoteError(
-                .unavailable,
-                """
-                \(backend.identity) stopped answering while the password was changed. The new password may be valid already. \
-                Run the command again with the same new password.
-                """,
-                path: hierarchy.passwordTest,
-                cause: error
-            )
-        }
-        guard present != former else { throw failure }
-        return present == bytes
     }
 }

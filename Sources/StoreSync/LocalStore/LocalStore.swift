@@ -3,6 +3,7 @@ import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
+import SystemPackage
 
 /// A store file on this device.
 ///
@@ -48,7 +49,8 @@ struct LocalStore: Sendable {
             guard let resolved = parent.path.canonicalPath else {
                 throw StoreSyncError(
                     .storeNotFound,
-                    "The directory \(parent.path) doesn't exist on this device. Check the path, or create the directory."
+                    "The directory \(parent.path) doesn't exist on this device. Check the path, or create the directory.",
+                    cause: Errno.noSuchFileOrDirectory
                 )
             }
             var status = stat()

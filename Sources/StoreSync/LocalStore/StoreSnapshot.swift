@@ -3,6 +3,7 @@ import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
+import SystemPackage
 
 /// A copy of a local store as it was at one moment.
 struct StoreSnapshot: Sendable {
@@ -51,7 +52,11 @@ struct StoreSnapshot: Sendable {
     /// Checks that there is a file that can be read.
     static func checkExists(_ store: LocalStore) throws {
         guard try store.exists else {
-            throw StoreSyncError(.storeNotFound, "There is no store at \(store.path) on this device. Check the path.")
+            throw StoreSyncError(
+                .storeNotFound,
+                "There is no store at \(store.path) on this device. Check the path.",
+                cause: Errno.noSuchFileOrDirectory
+            )
         }
         guard access(store.path, R_OK) == 0 else {
             throw StoreSyncError(.storeNotFound, "\(store.path) can't be read on this device. Check its permissions.")

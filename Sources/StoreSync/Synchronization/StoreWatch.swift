@@ -15,8 +15,8 @@ public import Operations
 /// Temporary failures are events, and a retry follows: see ``StoreSyncError/Code/isTemporary``. So are `applicationMissing`,
 /// `documentMissing`, `noUploadedStore` and `rolledBack`, because a share may not be mounted yet, and files may still be
 /// arriving; and `identityTwice`, after which this device continues as another client. After the first success, so are
-/// `storeNotFound`, and `cannotWrite` for lack of space: the watch waits for the store to be back, or for room. All others end
-/// the sequence with the error.
+/// `storeNotFound` for a store that is missing, and `cannotWrite` for lack of space: the watch waits for the store to be back,
+/// or for room. All others end the sequence with the error.
 ///
 /// Changes that programs of this device make are noticed at once, in the store and in a folder that is the remote. Other
 /// storage is asked from time to time, as ``WatchPolicy`` says.

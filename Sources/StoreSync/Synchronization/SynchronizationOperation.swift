@@ -132,7 +132,8 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let news = try await fetch(for: replica, listing: listing, &memory, context)
         memory.note(news)
-        let isFirst = memory.lastStore == nil
+        // A synchronization that fails doesn't record its time.
+        let isFirst = memory.recorded == nil
         memory.lastStore = SynchronizationMemory.LastStore(path: request.url.path, stateDirectory: state.path)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged: Merged

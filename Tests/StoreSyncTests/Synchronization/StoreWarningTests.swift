@@ -1,6 +1,8 @@
 import Operations
+import RemoteStorage
 import StoreChanges
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -51,6 +53,35 @@ struct StoreWarningTests {
         #expect(first.count == 1 && first[0].contains(": artist, slot. Run storesync check"), "\(first)")
         #expect(try await b.synchronize().value.warnings == first)
         for device in [a, b] { #expect(try await device.synchronize().value.warnings.isEmpty) }
+    }
+
+    @Test("Tables that can't synchronize are named by the first synchronization that completes")
+    func unsuitableTablesAfterFailure() async throws {
+        let fixture = try Fixture()
+        let device = Locked<Device?>(nil)
+        let a = try fixture.device("a") { step in
+            guard step.hasPrefix("before write of "), let name = step.split(separator: "/").last,
+                let head = SyncHeadName(String(name)), let device = device.withLock(\.self)
+            else { return }
+            guard head.sequence == 0 else { throw RemoteError(.unavailable, "The test's network is gone.") }
+            // An edit that is merged, and published by a second head.
+            try device.execute("INSERT INTO note (title) VALUES ('edited')")
+        }
+        try a.execute(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE TABLE slot (id INTEGER PRIMARY KEY);
+            CREATE UNIQUE INDEX pair ON slot (id / 2);
+            """
+        )
+        device.withLock { $0 = a }
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize().value }
+        #expect(error?.code == .remoteUnavailable, "\(error as Any)")
+        #expect(try a.synchronizationMemory()?.lastStore != nil, "it has merged")
+        device.withLock { $0 = nil }
+        let warnings = try await a.synchronize().value.warnings
+        #expect(warnings.count == 1 && warnings[0].contains(": slot. Run storesync check"), "\(warnings)")
+        #expect(try await a.synchronize().value.warnings.isEmpty)
     }
 
     @Test("A search index whose tokenizer only the app has is named in a warning, and the rows are written")

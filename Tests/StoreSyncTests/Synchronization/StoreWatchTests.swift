@@ -26,7 +26,7 @@ private actor StubSynchronization: Operation {
 }
 
 /// A watch in a simulation, in which the test plays the store, the remote and the synchronizations.
-private final class WatchScene: Sendable {
+final class WatchScene: Sendable {
     struct State {
         var outcomes: [Result<Synchronization, StoreSyncError>] = []
         var heads: [String] = []
@@ -116,7 +116,7 @@ private final class WatchScene: Sendable {
 
 @Suite("Watching a store", .timeLimit(.minutes(60)))
 struct StoreWatchTests {
-    private static let seeds: Range<UInt64> = 0..<20
+    static let seeds: Range<UInt64> = 0..<20
 
     @Test("Changes during a synchronization lead to exactly one more, and what changes nothing leads to none")
     func coalescing() async throws {
@@ -209,31 +209,6 @@ struct StoreWatchTests {
             try #require(scene.events == ["began", "\(code) 1", "began", "\(code) 2", "began", "synchronized"])
             task.cancel()
             try await task.value
-        }
-    }
-
-    @Test("A watch waits for a missing store after its first success; before that, it ends with the error")
-    func missingStore() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
-            let missing = StoreSyncError(.storeNotFound, "The test's store is missing.")
-            let task = try scene.start()
-            try await scene.pass(10)
-            scene.state.withLock { $0.outcomes = Array(repeating: .failure(missing), count: 6) }
-            scene.changeStore()
-            try await scene.pass(50)
-            let waits = [1, 2, 4, 8, 16, 32].flatMap { ["began", "storeNotFound \($0)"] }
-            try #require(scene.events == ["began", "synchronized"] + waits)
-            scene.state.withLock { $0.outcomes = [] }
-            scene.changeStore()
-            try await scene.pass(5)
-            try #require(scene.events.suffix(2) == ["began", "synchronized"], "the store's return ends the wait")
-            task.cancel()
-            try await task.value
-            scene.state.withLock { $0.outcomes = [.failure(missing)] }
-            let first = try scene.start()
-            let error = await #expect(throws: StoreSyncError.self) { try await first.value }
-            try #require(error?.code == .storeNotFound)
         }
     }
 
