@@ -34,7 +34,7 @@ struct SyncHeadName: Hashable, Sendable {
         guard self.name == name, SyncFileName.isUnique(unique) else { return nil }
     }
 
-    /// Whether another head of the client is newer: copies of the client decide alike which one that is.
+    /// Whether another head of the client is newer; all copies of the client order their heads alike.
     func precedes(_ other: SyncHeadName) -> Bool { (number, unique) < (other.number, other.unique) }
 
     var name: String { "\(client)-\(sequence)-\(number)-\(unique)\(Self.suffix)" }
