@@ -8,6 +8,14 @@ extension ReplicaLog {
         ) != nil
     }
 
+    /// Whether a set is there that other devices may know.
+    func isShared(_ reference: SetReference) throws -> Bool {
+        try db.first(
+            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND \(Origin.isShared)",
+            reference.values
+        ) != nil
+    }
+
     /// Whether a set of a number and a time is integrated.
     func counts(_ set: SetID, at stamp: Stamp) throws -> Bool {
         try db.first(

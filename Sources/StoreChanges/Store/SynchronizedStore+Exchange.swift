@@ -150,9 +150,9 @@ extension SynchronizedStore {
         return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }
 
-    /// Whether a set has arrived, whether it counts or not.
+    /// Whether a set has arrived that other devices may know, whether it counts or not.
     package func has(_ set: SetReference) throws -> Bool {
-        try locked { try replicaDatabase.read { _ in try replica.log.header(set) != nil } }
+        try locked { try replicaDatabase.read { _ in try replica.log.isShared(set) } }
     }
 
     /// Whether a set of a client is integrated, and not another one of its number.

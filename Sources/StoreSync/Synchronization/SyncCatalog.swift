@@ -167,7 +167,8 @@ struct SyncCatalog: Sendable {
         let former = memory.others[client.rawValue]
         var shown: (number: UInt64, sequence: UInt64)?
         for name in names.sorted(by: { $1.precedes($0) }) where search.heads.count < Self.headsOfOneClient {
-            guard memory.waitingSince != nil || shown.map({ $0.number == name.number }) ?? true else { break }
+            let showsAll = shown.map { $0.number > name.number && $0.sequence >= former?.sequence ?? 0 } ?? false
+            guard memory.waitingSince != nil || !showsAll else { break }
             if former?.includes(name) != true {
                 let result = try await readable { try await head(name) }
                 search.warnings += [result.warning].compactMap(\.self)

@@ -15,7 +15,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var sequence: UInt64?
     /// How many sets of other devices the last head had seen, and when it was published.
     var acknowledged: Acknowledgement?
-    /// The names of this client's last heads, the newest last.
+    /// The names of the heads of this client that it published or read last, in that order.
     var heads: [String] = []
     /// This device's files with older change sets.
     var segments: [SyncSegment] = []
@@ -218,14 +218,15 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
 
     private static func isLong(since date: Date, _ now: Date) -> Bool { abs(now.timeIntervalSince(date)) > patience }
 
-    /// The name of this client's last head.
-    var lastHead: [SyncHeadName] { [heads.last.flatMap { SyncHeadName($0) }].compactMap(\.self) }
+    /// The name of this client's newest head, which copies of the client may have published: they all keep the same one.
+    var newestHead: SyncHeadName? { heads.compactMap { SyncHeadName($0) }.max { $0.precedes($1) } }
+
+    /// The name of this client's newest head; none if it has published none.
+    var lastHead: [SyncHeadName] { [newestHead].compactMap(\.self) }
 
     /// Notes a head of this client.
     mutating func note(_ own: SyncHeadName) {
-        // Copies of a client that read each other's heads keep the same one.
-        let names = (heads + [own.name]).compactMap { SyncHeadName($0) }.sorted { $0.precedes($1) }
-        heads = names.map(\.name).suffix(Self.rememberedHeads)
+        heads = (heads + [own.name]).suffix(Self.rememberedHeads)
         number = max(number, own.number)
     }
 

@@ -49,7 +49,7 @@ extension SynchronizationOperation {
         // restoration from a backup, they may be missing or wait for others.
         guard !waiting.contains(this), memory.sequence ?? 0 <= last else { return published }
         // A head that was lost on the remote is published again.
-        let isThere = own.contains { $0.name == memory.heads.last }
+        let isThere = memory.newestHead.map(own.contains) ?? false
         guard !isThere || isDue(present, memory) else {
             await removeFormerHeads(own, memory)
             return published
@@ -255,7 +255,8 @@ extension SynchronizationOperation {
 
     /// Removes this client's former heads; a failure leaves them to the next synchronization.
     private func removeFormerHeads(_ own: [SyncHeadName], _ memory: SynchronizationMemory) async {
-        let former = own.filter { memory.heads.contains($0.name) && $0.name != memory.heads.last }
+        let newest = memory.newestHead
+        let former = own.filter { memory.heads.contains($0.name) && $0 != newest }
         _ = try? await former.concurrentMap { [hooks, hierarchy] in
             try await hooks.removeSyncFile(at: hierarchy.syncHead($0))
         }
