@@ -53,8 +53,9 @@ package struct FoldedSchemas {
     /// If the set was captured together with a change of the schema: the earlier sets that were captured together with a
     /// change to the same schema.
     package var migrations: [SyncChangeSet] = []
-    /// The greatest schema among the sets before this one, and that with it; `nil` if it's the present one.
+    /// The greatest schema among the sets before this one; `nil` stands for the present one.
     package var greatestBefore: SetDigest?
+    /// The greatest schema among these sets and this one; `nil` stands for the present one.
     package var greatest: SetDigest?
 
     package init() {}

@@ -61,8 +61,8 @@ extension SetFold {
 
     /// Queues the clashes in unique indexes that didn't hold before the set.
     private mutating func queueClashes(after former: FoldConstraints) throws {
-        for (table, uniques) in schema.tables.mapValues(\.uniques) {
-            for (index, unique) in uniques.enumerated()
+        for (table, content) in schema.tables {
+            for (index, unique) in content.uniques.enumerated()
             where constraints.hold(unique, of: table) && !former.hold(unique, of: table) {
                 for name in try work.base.clashes(in: index, of: table) {
                     let row = RowReference(table, name)
