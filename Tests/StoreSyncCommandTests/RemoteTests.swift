@@ -82,7 +82,7 @@ extension CommandTests {
             let refused = try await laptop.push()
             #expect(refused.status == 65, "\(refused)")
             #expect(try refused.errorCode() == "documentReplaced")
-            #expect(try refused.errorMessage().contains("push the copy"))
+            #expect(try refused.errorMessage().contains("push or synchronize the copy"))
             let copy = laptop.home.appending(path: "copy.sqlite")
             try FileManager.default.copyItem(at: laptop.store, to: copy)
             let push = try await laptop.run("push", copy.path, "--document", "notes")
