@@ -142,10 +142,11 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     private mutating func note(_ head: SyncHeadName, of client: String, besides listed: Set<String>) {
         let former = others[client]
         let known = (former?.copies ?? []).union([head.name, former?.name].compactMap(\.self)).intersection(listed)
-        if let former, former.name != nil, former.number >= head.number {
-            others[client]?.copies = known
+        if let former, let name = former.name, former.number >= head.number {
+            others[client]?.copies = known.subtracting([name])
         } else {
-            others[client] = Head(name: head.name, number: head.number, sequence: head.sequence, copies: known)
+            let copies = known.subtracting([head.name])
+            others[client] = Head(name: head.name, number: head.number, sequence: head.sequence, copies: copies)
         }
     }
 

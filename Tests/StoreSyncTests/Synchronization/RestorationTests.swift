@@ -295,18 +295,11 @@ struct RestorationTests {
         0..<8
     )
     func numberUsedAgain(isMerged: Bool, variant: Int) async throws {
-        let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
-        try backUp(a, fixture)
-        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
-        _ = try await a.synchronize().value
+        let (fixture, restored, b) = try await restoredDevice()
         if isMerged { _ = try await b.synchronize().value }
-        let name = try #require(try client(of: a))
+        let name = try #require(try client(of: restored))
         let heads = try fixture.files().filter { $0.key.contains("RecentSyncs/\(name)-") }
         for path in heads.keys { try fixture.put(nil, at: path) }
-        let restored = try fixture.device("backup")
         let titlesOfRestored = (0...variant / 4).map { "after the restoration \(variant) \($0)" }
         for title in titlesOfRestored {
             try restored.execute("INSERT INTO note (title) VALUES ('\(title)')")
@@ -327,6 +320,18 @@ struct RestorationTests {
             try fixture.put(nil, at: path)
         }
         #expect(await code { try await b.synchronize().value } == .rolledBack)
+    }
+
+    @Test("An old head that the storage shows again is remembered, so that it can be removed, and isn't the newest one")
+    func oldHead() throws {
+        let client = try RemoteIdentifier("device")
+        var memory = SynchronizationMemory(origin: UUID(), client: client)
+        for number in 2...100 { memory.note(SyncHeadName(client: client, sequence: 1, number: UInt64(number))) }
+        let newest = memory.newestHead
+        let old = SyncHeadName(client: client, sequence: 1, number: 1)
+        memory.note(old)
+        #expect(newest?.number == 100 && memory.newestHead == newest)
+        #expect(memory.heads.contains(old.name))
     }
 
     @Test(
