@@ -37,7 +37,7 @@ struct SchedulerModelTests {
     @Test("nothing starves in long programs: an eligible operation gets a slot after a bounded number of grants")
     func starvation() {
         _ = explore(
-            TestDepth.seeds(quick: 20, ci: 100, deep: 10_000),
+            TestDepth.seeds(quick: 20, ci: 40, deep: 10_000),
             SchedulerProgram.Shape(steps: 400...600, maximum: 25)
         )
     }

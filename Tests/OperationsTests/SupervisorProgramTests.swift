@@ -18,7 +18,7 @@ struct SupervisorProgramTests {
     func programs() async throws {
         var counts = SupervisorFixture.Counts()
         var states: [OperationState: Int] = [:]
-        let seeds = TestDepth.seeds(quick: 500, ci: 1_200, deep: 250_000)
+        let seeds = TestDepth.seeds(quick: 400, ci: 700, deep: 250_000)
         for seed in seeds {
             let traces = Traces()
             let explanations = Locked<[String]>([])

@@ -47,7 +47,9 @@ extension CommandTests {
         /// Two devices of an encrypted application.
         private func devices(in fixture: Fixture) async throws -> (Device, Device) {
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            for (device, arguments) in [(laptop, ["register", "--encrypt"]), (desktop, ["register"])] {
+            for (device, arguments) in [
+                (laptop, ["register", "--encrypt", "--password-memory", "64"]), (desktop, ["register"]),
+            ] {
                 let result = try await fixture.run(
                     arguments + device.options + ["--json"],
                     environment: Self.password

@@ -161,14 +161,6 @@ extension CommandTests {
             #expect(report["repaired"] == .array([]))
         }
 
-        @Test("The demo prints one object too")
-        func demo() async throws {
-            let fixture = try Fixture()
-            let result = try await fixture.run(["demo", "--json"])
-            #expect(result.status == 0, "\(result)")
-            #expect(try result.json()["command"]?.string == "demo")
-        }
-
         @Test(
             "Bad arguments are an error object with the code usage",
             arguments: [

@@ -56,7 +56,11 @@ extension CommandTests {
             let options = place.endpoint + trusting
             // Larger than one request may be, so that it is sent in parts.
             try laptop.write("a canary", bytes: 12_000_000)
-            let registered = try await run(laptop, place, ["register", "--encrypt"] + options)
+            let registered = try await run(
+                laptop,
+                place,
+                ["register", "--encrypt", "--password-memory", "64"] + options
+            )
             #expect(registered.status == 0, "\(registered)")
             #expect(try registered.json()["created"]?.boolean == true)
             let document = ["--document", "notes"] + options
@@ -140,7 +144,10 @@ extension CommandTests {
                 "AWS_ACCESS_KEY_ID": S3Server.swiftAccessKeyID, "AWS_SECRET_ACCESS_KEY": S3Server.swiftSecret,
                 "STORESYNC_PASSWORD": "sealed under this",
             ]
-            for command in [["register", "--encrypt"], ["push", device.store.path, "--document", "notes"]] {
+            for command in [
+                ["register", "--encrypt", "--password-memory", "64"],
+                ["push", device.store.path, "--document", "notes"],
+            ] {
                 let result = try await run(device, place, command + place.endpoint, environment: environment)
                 #expect(result.status != 0, "\(result)")
                 #expect("\(result)".contains("unsupportedStorage"), "\(result)")

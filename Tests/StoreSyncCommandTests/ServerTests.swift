@@ -120,7 +120,10 @@ extension CommandTests {
             func push(_ device: Device) -> [String] { ["push", device.store.path, "--document", "notes"] }
             func pull(_ device: Device) -> [String] { ["pull", device.store.path, "--document", "notes"] }
 
-            for (device, command) in zip(devices, [["register", "--encrypt"], ["register"]]) {
+            for (device, command) in zip(
+                devices,
+                [["register", "--encrypt", "--password-memory", "64"], ["register"]]
+            ) {
                 let result = try await run(device, command)
                 #expect(result.status == 0, "\(result)")
             }
@@ -184,7 +187,10 @@ extension CommandTests {
                 place.options(port: proxy.port) + [
                     "--app", "org.example.notes", "--state", device.state.path, "--json",
                 ]
-            let register = try await fixture.run(["register", "--encrypt"] + options, environment: Place.environment)
+            let register = try await fixture.run(
+                ["register", "--encrypt", "--password-memory", "64"] + options,
+                environment: Place.environment
+            )
             #expect(register.status == 0, "\(register)")
             // Random bytes, which don't get shorter when they're sealed.
             try device.write("large", bytes: parts * 8 << 20 - 1 << 20)

@@ -250,7 +250,7 @@ extension CommandTests {
         @Test("With --json the steps are on standard error, and one object is on standard output")
         func steps() async throws {
             let result = try await Fixture().run(["demo", "--json"])
-            #expect(try result.json()["equal"]?.boolean == true)
+            #expect(try result.json()["command"]?.string == "demo" && result.json()["equal"]?.boolean == true)
             for step in 1...7 { #expect(result.errorOutput.contains("\(step). "), "\(result)") }
         }
 

@@ -34,7 +34,11 @@ extension CommandTests {
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             let trusting = kind == .apacheTLS ? ["--certificate", share.certificate.path] : []
             try laptop.write("a canary", bytes: 300_000)
-            let registered = try await run(laptop, share, ["register", "--encrypt"] + trusting)
+            let registered = try await run(
+                laptop,
+                share,
+                ["register", "--encrypt", "--password-memory", "64"] + trusting
+            )
             #expect(registered.status == 0, "\(registered)")
             #expect(try registered.json()["created"]?.boolean == true)
             let document = ["--document", "notes"] + trusting

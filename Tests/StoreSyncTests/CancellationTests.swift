@@ -149,7 +149,7 @@ struct CancellationTests {
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
-        let stride = TestDepth.choose(quick: 17, ci: 6, deep: 1)
+        let stride = TestDepth.choose(quick: 23, ci: 11, deep: 1)
         for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 20) {
             var step = 0
             // Until the operation ends before the moment comes.
@@ -204,7 +204,7 @@ struct CancellationTests {
             #expect(try KeyFile(Array(present)).passwordVersion == version, "step \(step)")
             endings[state, default: 0] += 1
             wasReached = point.wasReached
-            step += TestDepth.choose(quick: 3, ci: 2, deep: 1)
+            step += TestDepth.choose(quick: 4, ci: 3, deep: 1)
         }
         print("cancelled a password change at \(step) steps: \(endings)")
         #expect(Set(endings.keys) == [.cancelled, .finished])

@@ -89,7 +89,8 @@ final class KeychainDatabase: Sendable {
     }
 
     private static func wrappedKey(_ db: Database) throws -> WrappedKey? {
-        guard let row = try Row.fetchOne(db, sql: "SELECT epoch, kind, bytes FROM wrappedKey") else { return nil }
+        let statement = try db.cachedStatement(sql: "SELECT epoch, kind, bytes FROM wrappedKey")
+        guard let row = try Row.fetchOne(statement) else { return nil }
         guard let epoch = String.fromDatabaseValue(row["epoch"]).flatMap(UUID.init(uuidString:)),
             let kind = String.fromDatabaseValue(row["kind"]).flatMap(KeychainLock.Kind.init(rawValue:)),
             let bytes = Data.fromDatabaseValue(row["bytes"])

@@ -126,8 +126,7 @@ struct KeychainTransaction {
     ) throws -> [StoredItem] {
         let order = "accessGroup, service, account, isSynchronizable"
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT * FROM item WHERE \(condition) ORDER BY \(order)",
+            db.cachedStatement(sql: "SELECT * FROM item WHERE \(condition) ORDER BY \(order)"),
             arguments: arguments
         )
         return try rows.map(Self.item)

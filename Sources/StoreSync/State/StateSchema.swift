@@ -4,6 +4,8 @@ import RemoteStorage
 
 /// The tables of `state.sqlite`.
 ///
+/// Each operation reads and writes facts, stores and uploads many times, with statements that the connection keeps prepared.
+///
 /// What queries select by is in columns; values are JSON.
 enum StateSchema {
     static func migrate(_ database: DatabaseQueue) throws {
@@ -78,8 +80,9 @@ enum StateSchema {
         _ key: DocumentKey
     ) throws -> Value? {
         let row = try String.fetchOne(
-            db,
-            sql: "SELECT value FROM fact WHERE remote = ? AND application = ? AND document = ? AND name = ?",
+            db.cachedStatement(
+                sql: "SELECT value FROM fact WHERE remote = ? AND application = ? AND document = ? AND name = ?"
+            ),
             arguments: [key.application.remote, key.application.application, key.document, name]
         )
         return try row.map { try decode($0) }
@@ -90,8 +93,9 @@ enum StateSchema {
     }
 
     static func save(_ value: some Encodable, _ db: Database, _ name: String, _ key: DocumentKey) throws {
-        try db.execute(
-            sql: "INSERT OR REPLACE INTO fact (remote, application, document, name, value) VALUES (?, ?, ?, ?, ?)",
+        try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO fact (remote, application, document, name, value) VALUES (?, ?, ?, ?, ?)"
+        ).execute(
             arguments: [
                 key.application.remote, key.application.application, key.document, name, encode(value),
             ]
@@ -134,8 +138,7 @@ enum StateSchema {
 
     static func fetchStores(_ db: Database, _ key: DocumentKey) throws -> [StoreRecord] {
         try String.fetchAll(
-            db,
-            sql: "SELECT value FROM store WHERE remote = ? AND application = ? AND document = ?",
+            db.cachedStatement(sql: "SELECT value FROM store WHERE remote = ? AND application = ? AND document = ?"),
             arguments: [key.application.remote, key.application.application, key.document]
         ).map { try decode($0) }
     }
@@ -147,16 +150,16 @@ enum StateSchema {
     /// The stores of all documents of an application.
     static func fetchStores(_ db: Database, _ key: ApplicationKey) throws -> [StoreRecord] {
         try String.fetchAll(
-            db,
-            sql: "SELECT value FROM store WHERE remote = ? AND application = ?",
+            db.cachedStatement(sql: "SELECT value FROM store WHERE remote = ? AND application = ?"),
             arguments: [key.remote, key.application]
         ).map { try decode($0) }
     }
 
     static func save(_ store: StoreRecord, _ db: Database) throws {
         let key = store.document
-        try db.execute(
-            sql: "INSERT OR REPLACE INTO store (remote, application, document, path, value) VALUES (?, ?, ?, ?, ?)",
+        try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO store (remote, application, document, path, value) VALUES (?, ?, ?, ?, ?)"
+        ).execute(
             arguments: [
                 key.application.remote, key.application.application, key.document, store.path, encode(store),
             ]
@@ -181,11 +184,12 @@ enum StateSchema {
 
     static func save(_ upload: UploadRecord, _ db: Database) throws {
         let key = upload.document
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO upload (upload, remote, application, document, client, generation, isPublished, value)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """,
+                """
+        ).execute(
             arguments: [
                 upload.name.upload, key.application.remote, key.application.application, key.document,
                 upload.name.client.rawValue, upload.name.generation, upload.isPublished, encode(upload),

@@ -9,7 +9,7 @@ import ThreadSupport
 struct StartOrderTests {
     @Test("D5: operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
     func programs() async throws {
-        for seed in TestDepth.seeds(quick: 200, ci: 500, deep: 100_000) {
+        for seed in TestDepth.seeds(quick: 150, ci: 250, deep: 100_000) {
             let complaints = try await Simulation.run(seed: seed) { simulation in
                 var program = QuietProgram(simulation)
                 try await program.run()

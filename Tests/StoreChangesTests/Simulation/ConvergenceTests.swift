@@ -149,7 +149,7 @@ struct ConvergenceTests {
 
     @Test(
         "Stores that have exchanged everything are equal, keep their constraints, and nothing is captured again",
-        arguments: TestDepth.seeds(quick: 33, ci: 33, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 16, ci: 24, deep: 100_000)
     )
     func convergence(seed: UInt64) throws {
         var history = try History(seed: seed)
@@ -190,7 +190,7 @@ struct ConvergenceTests {
 
     @Test(
         "A device that joins with a checkpoint of another one merges as if it had been there from the start",
-        arguments: TestDepth.seeds(quick: 33, ci: 33, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 16, ci: 24, deep: 100_000)
     )
     func joiners(seed: UInt64) throws {
         var history = try History(seed: seed, joins: true)
@@ -218,7 +218,7 @@ struct ConvergenceTests {
 
     @Test(
         "Devices whose apps are updated at different times are equal in the end",
-        arguments: TestDepth.seeds(quick: 12, ci: 22, deep: 20_000)
+        arguments: TestDepth.seeds(quick: 10, ci: 15, deep: 20_000)
     )
     func migrations(seed: UInt64) throws {
         var history = try History(seed: seed, migrates: true)

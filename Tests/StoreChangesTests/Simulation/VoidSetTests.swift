@@ -107,7 +107,7 @@ struct VoidSetTests {
         }
     }
 
-    private static let arguments = TestDepth.seeds(quick: 11, ci: 11, deep: 20_000)
+    private static let arguments = TestDepth.seeds(quick: 5, ci: 8, deep: 20_000)
 
     @Test("All devices agree on them, and keep what they overwrite", arguments: Cause.allCases)
     func histories(cause: Cause) throws {
@@ -123,7 +123,7 @@ struct VoidSetTests {
             voids += try check(history, "seed \(seed)\n\(history.log.joined(separator: "\n"))")
         }
         // An unknown device captures what others can merge, as long as it has read their heads.
-        #expect(voids > 0 || cause == .unknown || Self.arguments.count < 11)
+        #expect(voids > 0 || cause == .unknown || Self.arguments.count < 8)
     }
 
     /// Compares a history's devices with the oracle, and returns how many sets don't count.

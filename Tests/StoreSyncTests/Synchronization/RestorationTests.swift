@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import StoreChanges
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -292,7 +293,7 @@ struct RestorationTests {
         arguments: [false, true],
         // Which of both sets counts depends on their digests, and which of two heads comes first on their names. From 4 on
         // the device publishes two heads before the former one is there again.
-        0..<8
+        TestDepth.choose(quick: [0, 4], ci: [0, 1, 4, 5], deep: Array(0..<8))
     )
     func numberUsedAgain(isMerged: Bool, variant: Int) async throws {
         let (fixture, restored, b) = try await restoredDevice()

@@ -572,7 +572,7 @@ struct VacuumTests {
     @Test("The log of many devices that synchronize every day stays short")
     func year() async throws {
         let fixture = try Fixture()
-        let days = TestDepth.choose(quick: 10, ci: 20, deep: 365)
+        let days = TestDepth.choose(quick: 8, ci: 10, deep: 365)
         let devices = try await fixture.devicesWithNotes("a", "b", "c", "d", "e")
         var most = (files: 0, bytes: 0)
         for day in 0..<days {
