@@ -257,5 +257,16 @@ extension String {
     var sqlName: String { String(decoding: utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }, as: UTF8.self) }
 
     /// The name in quotes, as SQL statements need it.
-    package var quotedName: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
+    package var quotedName: String { quoted(by: UInt8(ascii: "\"")) }
+
+    /// The text between two quotes, with those in it doubled, also where a combining character follows.
+    func quoted(by quote: UInt8) -> String {
+        var bytes = [quote]
+        for byte in utf8 {
+            bytes.append(byte)
+            if byte == quote { bytes.append(byte) }
+        }
+        bytes.append(quote)
+        return String(decoding: bytes, as: UTF8.self)
+    }
 }
