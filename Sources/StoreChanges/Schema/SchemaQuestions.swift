@@ -44,14 +44,25 @@ struct SchemaQuestions {
         }
     }
 
-    /// References that travel as plain values.
+    /// References that travel as plain values, or that merging doesn't follow.
     private var references: [String] {
         table.references.compactMap { reference in
-            guard schema.table(reference.parent) == nil else { return nil }
-            return """
-                \(reference.description): \(reference.parent) doesn't synchronize, so the values of these columns \
-                travel as they are.
+            guard let parent = schema.table(reference.parent) else {
+                return """
+                    \(reference.description): \(reference.parent) doesn't synchronize, so the values of these columns \
+                    travel as they are.
+                    """
+            }
+            let column =
+                reference.columns.first { table.generates($0) }
+                ?? reference.parentColumns.first { parent.generates($0) }
+            return column.map { column in
                 """
+                \(reference.description): SQLite computes \(column), and merging doesn't follow references of generated \
+                columns. Where it deletes or renumbers a row of \(parent.name), the reference leads to no row or to \
+                another one. Declare the foreign key on columns that are stored.
+                """
+            }
         }
     }
 

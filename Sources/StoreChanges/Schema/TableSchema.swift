@@ -24,6 +24,9 @@ public struct TableSchema: Hashable, Sendable {
     /// The column of a name, which SQLite compares without regard to case.
     public func column(_ name: String) -> ColumnSchema? { columns.first { $0.name.isSameName(as: name) } }
 
+    /// Whether SQLite computes a column from others.
+    func generates(_ column: String) -> Bool { generatedColumns.contains { $0.isSameName(as: column) } }
+
     /// The names of the columns that aren't part of the key, in ascending order.
     public var valueColumns: [String] {
         let keyColumns = Set(key.columns)
