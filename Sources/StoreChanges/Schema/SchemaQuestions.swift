@@ -11,7 +11,9 @@ struct SchemaQuestions {
     }
 
     /// The questions that the schema alone raises.
-    var all: [String] { key + references + undeclaredReferences + positions + orderedNumbers }
+    var all: [String] {
+        key + references + undeclaredReferences + positions + orderedNumbers + numbersInConditions
+    }
 
     /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
     /// unique value is calculated.
@@ -119,6 +121,17 @@ struct SchemaQuestions {
                 A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
                 differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
                 """
+        }
+    }
+
+    /// Unique indexes whose rows depend on numbers that differ between devices.
+    private var numbersInConditions: [String] {
+        table.uniquesWithConditions(on: numberColumns).map { unique in
+            """
+            \(unique.description): the condition depends on numbers that differ between devices, so the index may have a \
+            row on one device and not on another. Then rows are merged that their device allowed, or a store refuses a \
+            row. Only test such columns for NULL, or let another column say which rows the index has.
+            """
         }
     }
 
