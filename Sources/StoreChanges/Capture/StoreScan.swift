@@ -30,6 +30,8 @@ struct StoreScan {
     private let valueColumns: [Column]
     private let allColumns: [Column]
     private let columns: [String: Column]
+    /// The last column, with the position of a column whose text UTF-8 can't hold; `nil` if the store's text is UTF-8.
+    private let lossColumn: CInt?
     private var key = ByteWriter()
     private var value = ByteWriter()
 
@@ -81,11 +83,41 @@ struct StoreScan {
             numberColumn = nil
             keyColumns = try columns(table.schema.key.columns)
         }
-        let list = table.columns.map(\.quotedName).joined(separator: ", ")
+        let isUTF8 = try store.first("PRAGMA encoding")?.text(0) == "UTF-8"
+        lossColumn = isUTF8 ? nil : CInt(table.columns.count)
+        let loss = isUTF8 ? [] : [Self.positionOfLoss(in: table.columns)]
+        let list = (table.columns.map(\.quotedName) + loss).joined(separator: ", ")
         // In the order in which the rows are in the file.
         let rows = "SELECT \(list) FROM \(table.schema.name.quotedName) NOT INDEXED"
         let key = table.schema.key.columns.first?.quotedName ?? "rowid"
         statement = try store.prepareApart(isOfRanges ? "\(rows) WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)" : rows)
+    }
+
+    /// The position of the first column whose text isn't the same after SQLite has converted it to UTF-8 and back.
+    private static func positionOfLoss(in columns: [String]) -> String {
+        let cases = columns.enumerated().map { "WHEN \(isLost($1)) THEN \($0)" }
+        return "CASE \(cases.joined(separator: " ")) END"
+    }
+
+    /// `trim` reads UTF-8, and removes nothing here.
+    private static func isLost(_ column: String) -> String {
+        let column = column.quotedName
+        return "typeof(\(column)) = 'text' AND CAST(\(column) AS BLOB) <> CAST(trim(\(column), '') AS BLOB)"
+    }
+
+    /// Refuses text that SQLite would write as other text: a row wouldn't be found by it, and be captured again each time.
+    private func refuseLoss() throws {
+        guard let lossColumn, let position = statement.integer(lossColumn),
+            let column = columns.first(where: { $0.value.position == position })?.key
+        else { return }
+        throw StoreChangesError(
+            .unsupportedFormat,
+            """
+            The store's text is UTF-16, and some in \(column) of \(table) can't be converted to UTF-8 and back, as half a \
+            surrogate pair or U+FFFE can't. Find the rows with “SELECT * FROM \(table.quotedName) WHERE \
+            \(Self.isLost(column))”, correct them, then synchronize again.
+            """
+        )
     }
 
     /// Goes before the first row of a range.
@@ -97,6 +129,7 @@ struct StoreScan {
     mutating func next() throws -> Bool {
         try Task.checkCancellation()
         guard try statement.step() else { return false }
+        try refuseLoss()
         key.clear()
         value.clear()
         if let numberColumn {

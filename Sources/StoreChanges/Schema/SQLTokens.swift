@@ -1,6 +1,7 @@
 /// The tokens of an SQL statement, as far as a schema's statements need to be understood.
 ///
-/// SQLite has pragmas for everything but the expressions in `CHECK` constraints, indexes and conflict clauses.
+/// SQLite has pragmas for everything but the expressions in `CHECK` constraints, indexes and conflict clauses. It knows no
+/// characters of several scalars: a combining accent after a quote is the first of the text in quotes.
 struct SQLTokens {
     enum Token: Equatable, CustomStringConvertible {
         /// A keyword or an identifier without quotes.
@@ -15,14 +16,14 @@ struct SQLTokens {
         /// Whether it's a keyword, in any case.
         func isKeyword(_ keyword: String) -> Bool {
             guard case .word(let word) = self else { return false }
-            return word.uppercased() == keyword
+            return word.sqlName == keyword.sqlName
         }
 
         /// The token in the one form of all its spellings: of keywords and names in any case, in quotes or without.
         var description: String {
             switch self {
             case .word(let name), .quoted(let name): name.sqlName.quotedName
-            case .text(let text): "'\(text.replacing("'", with: "''"))'"
+            case .text(let text): text.quoted(by: UInt8(ascii: "'"))
             case .symbol(let symbol): String(symbol)
             case .other(let text): text
             }
@@ -44,7 +45,7 @@ struct SQLTokens {
 
     init(_ statement: String) {
         self.statement = statement
-        var rest = statement[...]
+        var rest = statement.unicodeScalars[...]
         while let first = rest.first {
             let start = rest.startIndex
             let token = Self.next(first, &rest)
@@ -55,53 +56,54 @@ struct SQLTokens {
     }
 
     /// Removes the next token; `nil` for white space and comments.
-    private static func next(_ first: Character, _ rest: inout Substring) -> Token? {
-        if first.isWhitespace {
-            rest = rest.drop(while: \.isWhitespace)
+    private static func next(_ first: Unicode.Scalar, _ rest: inout Substring.UnicodeScalarView) -> Token? {
+        if first.isSQLSpace {
+            rest = rest.drop(while: \.isSQLSpace)
             return nil
         }
-        if rest.hasPrefix("--") {
-            rest = rest.drop { !$0.isNewline }
+        if rest.starts(with: "--".unicodeScalars) {
+            rest = rest.drop { $0 != "\n" }
             return nil
         }
-        if rest.hasPrefix("/*") {
+        if rest.starts(with: "/*".unicodeScalars) {
             rest = rest.dropFirst(2)
-            while !rest.isEmpty, !rest.hasPrefix("*/") { rest.removeFirst() }
+            while !rest.isEmpty, !rest.starts(with: "*/".unicodeScalars) { rest.removeFirst() }
             rest = rest.dropFirst(2)
             return nil
         }
-        if first == "'" { return .text(quoted(until: first, &rest)) }
-        if let end = [Character("\""): Character("\""), "`": "`", "[": "]"][first] {
-            return .quoted(quoted(until: end, &rest))
-        }
-        if first.isLetter || first == "_" || first.unicodeScalars.contains(where: { $0.value > 127 }) {
-            let word = rest.prefix { $0.isLetter || $0.isNumber || $0 == "_" || $0 == "$" || !$0.isASCII }
-            rest = rest.dropFirst(word.count)
-            return .word(String(word))
-        }
-        if first.isNumber {
-            let number = rest.prefix { $0.isLetter || $0.isNumber || $0 == "." }
-            rest = rest.dropFirst(number.count)
-            return .other(String(number))
+        switch first {
+        case "'": return .text(quoted(until: first, &rest))
+        case "\"", "`": return .quoted(quoted(until: first, &rest))
+        case "[": return .quoted(quoted(until: "]", &rest))
+        case "0"..."9": return .other(popPrefix(of: &rest) { $0.isSQLLetterOrDigit || $0 == "." })
+        case "$": break
+        default: if first.isOfSQLName { return .word(popPrefix(of: &rest, while: \.isOfSQLName)) }
         }
         rest.removeFirst()
-        return .symbol(first)
+        return .symbol(Character(first))
     }
 
-    private static func quoted(until end: Character, _ rest: inout Substring) -> String {
+    private static func popPrefix(
+        of rest: inout Substring.UnicodeScalarView,
+        while isIncluded: (Unicode.Scalar) -> Bool
+    ) -> String {
+        let prefix = rest.prefix(while: isIncluded)
+        rest = rest[prefix.endIndex...]
+        return String(prefix)
+    }
+
+    private static func quoted(until end: Unicode.Scalar, _ rest: inout Substring.UnicodeScalarView) -> String {
         rest.removeFirst()
-        var text = ""
-        while let character = rest.popFirst() {
-            guard character == end else {
-                text.append(character)
-                continue
+        var text = String.UnicodeScalarView()
+        while let scalar = rest.popFirst() {
+            if scalar == end {
+                // A doubled quote is one in the text; brackets have no such form.
+                guard end != "]", rest.first == end else { break }
+                rest.removeFirst()
             }
-            // A doubled quote is one in the text; brackets have no such form.
-            guard end != "]", rest.first == end else { break }
-            text.append(end)
-            rest.removeFirst()
+            text.append(scalar)
         }
-        return text
+        return String(text)
     }
 
     /// The index of the parenthesis that closes the one at `index`.
@@ -119,7 +121,7 @@ struct SQLTokens {
     /// The statement's text from the first to the last token of a range.
     func text(_ range: Range<Int>) -> String {
         guard let first = range.first, let last = range.last else { return "" }
-        return String(statement[ranges[first].lowerBound..<ranges[last].upperBound])
+        return String(statement.unicodeScalars[ranges[first].lowerBound..<ranges[last].upperBound])
     }
 
     /// The ranges between commas that are in no inner parentheses.
@@ -139,4 +141,15 @@ struct SQLTokens {
         }
         return parts + [start..<range.upperBound]
     }
+}
+
+extension Unicode.Scalar {
+    fileprivate var isSQLSpace: Bool { ("\t"..."\r").contains(self) || self == " " }
+
+    fileprivate var isSQLLetterOrDigit: Bool {
+        ("a"..."z").contains(self) || ("A"..."Z").contains(self) || ("0"..."9").contains(self)
+    }
+
+    /// Whether SQLite takes it for a part of a name without quotes, as it does everything beyond ASCII.
+    fileprivate var isOfSQLName: Bool { isSQLLetterOrDigit || self == "_" || self == "$" || !isASCII }
 }

@@ -11,7 +11,9 @@ struct SchemaQuestions {
     }
 
     /// The questions that the schema alone raises.
-    var all: [String] { key + references + undeclaredReferences + positions + orderedNumbers }
+    var all: [String] {
+        key + references + undeclaredReferences + positions + orderedNumbers + numbersInConditions
+    }
 
     /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
     /// unique value is calculated.
@@ -44,14 +46,25 @@ struct SchemaQuestions {
         }
     }
 
-    /// References that travel as plain values.
+    /// References that travel as plain values, or that merging doesn't follow.
     private var references: [String] {
         table.references.compactMap { reference in
-            guard schema.table(reference.parent) == nil else { return nil }
-            return """
-                \(reference.description): \(reference.parent) doesn't synchronize, so the values of these columns \
-                travel as they are.
+            guard let parent = schema.table(reference.parent) else {
+                return """
+                    \(reference.description): \(reference.parent) doesn't synchronize, so the values of these columns \
+                    travel as they are.
+                    """
+            }
+            let column =
+                reference.columns.first { table.generates($0) }
+                ?? reference.parentColumns.first { parent.generates($0) }
+            return column.map { column in
                 """
+                \(reference.description): SQLite computes \(column), and merging doesn't follow references of generated \
+                columns. Where it deletes or renumbers a row of \(parent.name), the reference leads to no row or to \
+                another one. Declare the foreign key on columns that are stored.
+                """
+            }
         }
     }
 
@@ -108,6 +121,17 @@ struct SchemaQuestions {
                 A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
                 differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
                 """
+        }
+    }
+
+    /// Unique indexes whose rows depend on numbers that differ between devices.
+    private var numbersInConditions: [String] {
+        table.uniquesWithConditions(on: numberColumns).map { unique in
+            """
+            \(unique.description): the condition depends on numbers that differ between devices, so the index may have a \
+            row on one device and not on another. Then rows are merged that their device allowed, or a store refuses a \
+            row. Only test such columns for NULL, or let another column say which rows the index has.
+            """
         }
     }
 

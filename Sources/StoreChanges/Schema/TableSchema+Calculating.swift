@@ -9,18 +9,37 @@ extension TableSchema {
         }
     }
 
+    /// The unique indexes whose conditions some columns decide, other than by being `NULL` or not.
+    ///
+    /// A generated column stands for its expression.
+    func uniquesWithConditions(on columns: some Sequence<String>) -> [UniqueIndex] {
+        let columns = Set(columns.map(\.sqlName))
+        return uniques.filter { unique in
+            tokens(of: unique.condition ?? "").contains { tokens in
+                tokens.indices.contains { tokens[$0].isName(in: columns) && !tokens.isTestedForNull(at: $0) }
+            }
+        }
+    }
+
     private func calculates(_ expression: String, with columns: Set<String>) -> Bool {
+        let expressions = tokens(of: expression)
+        return expressions.contains { tokens in tokens.indices.contains { tokens.isCalculation(at: $0) } }
+            && expressions.joined().contains { $0.isName(in: columns) }
+    }
+
+    /// The tokens of an expression, and of the expressions of generated columns on which it depends.
+    private func tokens(of expression: String) -> [ArraySlice<SQLTokens.Token>] {
         let generated = Set(generatedColumns.map(\.sqlName))
         var names: Set<String> = []
-        var calculates = false
+        var found: [ArraySlice<SQLTokens.Token>] = []
         var pending = [SQLTokens(expression).tokens[...]]
         while let tokens = pending.popLast() {
-            calculates = calculates || tokens.indices.contains { tokens.isCalculation(at: $0) }
+            found.append(tokens)
             for name in tokens.compactMap(\.name?.sqlName) where names.insert(name).inserted {
                 if generated.contains(name) { pending.append(generatedExpression(of: name)) }
             }
         }
-        return calculates && !names.isDisjoint(with: columns)
+        return found
     }
 
     /// The tokens from which SQLite computes a column.
@@ -45,6 +64,8 @@ extension SQLTokens.Token {
         if case .text(let name) = self { name.sqlName } else { name?.sqlName }
     }
 
+    fileprivate func isName(in columns: Set<String>) -> Bool { name.map { columns.contains($0.sqlName) } ?? false }
+
     /// Whether a sign after this token belongs to the number that follows.
     fileprivate var precedesSign: Bool {
         switch self {
@@ -57,6 +78,12 @@ extension SQLTokens.Token {
 }
 
 extension ArraySlice<SQLTokens.Token> {
+    /// Whether the column at an index is only tested for `NULL`.
+    fileprivate func isTestedForNull(at index: Int) -> Bool {
+        let tests = [["ISNULL"], ["NOTNULL"], ["NOT", "NULL"], ["IS", "NULL"], ["IS", "NOT", "NULL"]]
+        return tests.contains { test in self[(index + 1)...].starts(with: test) { $0.isKeyword($1) } }
+    }
+
     /// Whether the token at an index is an arithmetic operator, or one of bits.
     fileprivate func isCalculation(at index: Int) -> Bool {
         guard case .symbol(let symbol) = self[index] else { return false }

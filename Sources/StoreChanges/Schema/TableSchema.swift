@@ -24,6 +24,9 @@ public struct TableSchema: Hashable, Sendable {
     /// The column of a name, which SQLite compares without regard to case.
     public func column(_ name: String) -> ColumnSchema? { columns.first { $0.name.isSameName(as: name) } }
 
+    /// Whether SQLite computes a column from others.
+    func generates(_ column: String) -> Bool { generatedColumns.contains { $0.isSameName(as: column) } }
+
     /// The names of the columns that aren't part of the key, in ascending order.
     public var valueColumns: [String] {
         let keyColumns = Set(key.columns)
@@ -257,5 +260,16 @@ extension String {
     var sqlName: String { String(decoding: utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }, as: UTF8.self) }
 
     /// The name in quotes, as SQL statements need it.
-    package var quotedName: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
+    package var quotedName: String { quoted(by: UInt8(ascii: "\"")) }
+
+    /// The text between two quotes, with those in it doubled, also where a combining character follows.
+    func quoted(by quote: UInt8) -> String {
+        var bytes = [quote]
+        for byte in utf8 {
+            bytes.append(byte)
+            if byte == quote { bytes.append(byte) }
+        }
+        bytes.append(quote)
+        return String(decoding: bytes, as: UTF8.self)
+    }
 }

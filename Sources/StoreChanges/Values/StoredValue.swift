@@ -33,7 +33,7 @@ extension StoredValue: CustomStringConvertible {
         case .real(let bits): "\(Double(bitPattern: bits))"
         case .text(let bytes):
             bytes.count <= 60
-                ? "'\(String(decoding: bytes, as: UTF8.self).replacing("'", with: "''"))'"
+                ? String(decoding: bytes, as: UTF8.self).quoted(by: UInt8(ascii: "'"))
                 : "text of \(bytes.count) bytes"
         case .blob(let bytes):
             bytes.count <= 20
