@@ -58,4 +58,25 @@ struct CopiedDeviceTests {
         _ = try await twin.synchronize().value
         for device in [a, twin] { #expect(try Set(device.query("SELECT title FROM note")) == ["b", "twin"]) }
     }
+
+    @Test("A head with a higher number that names fewer sets isn't taken for a storage that was put back")
+    func fewerSets() async throws {
+        let twin = try await copy()
+        for number in 1...3 {
+            try insert("a \(number)", a)
+            #expect(try await a.recordChanges() == 1)
+        }
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let heads = try await hideHeads(of: a)
+        #expect(heads.map(\.number) == [2] && heads.map(\.sequence) == [3])
+        for number in 1...2 {
+            try insert("twin \(number)", twin)
+            _ = try await twin.synchronize().value
+        }
+        let newest = try #require(try twin.synchronizationMemory()?.newestHead)
+        #expect(newest.number == 3 && newest.sequence == 2)
+        for _ in 0..<2 { _ = try await b.synchronize().value }
+        let read = try b.synchronizationMemory()?.others[newest.client.rawValue]
+        #expect(read?.number == 3 && read?.includes(newest) == true)
+    }
 }
