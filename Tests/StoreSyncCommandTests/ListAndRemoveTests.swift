@@ -77,6 +77,21 @@ extension CommandTests {
             }
         }
 
+        @Test("status knows its own client although that client's file can't be read")
+        func unreadableClient() async throws {
+            let fixture = try Fixture()
+            let (laptop, _) = try await devices(fixture)
+            let client = try #require(try await laptop.run("status").json()["client"]?.string)
+            let name = try #require(
+                try Listing(of: fixture.share).paths.first { $0.hasSuffix("ClientDevices/\(client)/deviceInfo.plist") }
+            )
+            try Data("<plist".utf8).write(to: fixture.share.appending(path: name))
+            let text = try await fixture.run(["status"] + laptop.options)
+            #expect(text.status == 0 && text.errorOutput.contains(name), "\(text)")
+            #expect(text.output.contains("this device is client \(client)"), "\(text)")
+            #expect(text.output.contains("a desktop") && !text.output.contains("a laptop"), "\(text)")
+        }
+
         @Test("H22: remove document asks, other devices are told by 66, and push --recreate creates it again")
         func removeDocument() async throws {
             let fixture = try Fixture()

@@ -31,7 +31,10 @@ extension Replica {
         var capture = try Capture(of: connection, state, by: client, into: captured) { [self] change in
             switch side {
             case .remote: return false
-            case .local: return try !deletesUnknownRow(change)
+            case .local:
+                guard try !deletesUnknownRow(change) else { return false }
+                try logReplaced(by: change, at: time)
+                return true
             case .both:
                 try logGivenUp(change, at: time)
                 guard case .insert = change.edit else { return false }
@@ -58,6 +61,22 @@ extension Replica {
         if state.schema.isCounted(row) { return true }
         let inserters = try state.row(row)?.inserters ?? []
         return inserters.contains { $0.client != client }
+    }
+
+    /// Puts what the document has of a row into the conflict log, if the store's values replace it.
+    private func logReplaced(by change: Change, at time: UInt64) throws {
+        let row = RowReference(change.table, change.row)
+        guard let present = try state.row(row)?.cells else { return }
+        switch change.edit {
+        case .insert: return
+        case .delete: try logDecision(.otherSideTaken, on: row, lost: present, kept: [:], at: time)
+        case .update(let cells):
+            // A value that puts back what the last synchronization had replaced is logged when its set is integrated.
+            let kept = cells.filter { !$0.value.putsBack && $0.value.new != present[$0.key] }.mapValues(\.new)
+            guard !kept.isEmpty else { return }
+            let lost = present.filter { kept[$0.key] != nil }
+            try logDecision(.otherSideTaken, on: row, lost: lost, kept: kept, at: time)
+        }
     }
 
     /// Puts the store's values of a row into the conflict log, if the document's stay.

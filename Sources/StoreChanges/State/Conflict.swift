@@ -43,7 +43,7 @@ public struct Conflict: Hashable, Sendable {
         /// The edit's set doesn't count any more: its device was copied or restored from a backup, and published another set
         /// of the same number, or other devices had settled the order of edits before the set arrived.
         case setVoid
-        /// The user gave up the store's values where the document has others.
+        /// The user said that the store counts or that the document does, and the other side's value or row was given up.
         case otherSideTaken
         /// The user restored what another entry lost, in place of a later value.
         case replacedByRestoring
@@ -74,7 +74,7 @@ public struct Conflict: Hashable, Sendable {
             case .countBelowZero: "deleted on two devices"
             case .clientRemoved: "given up with the removed device that had made this edit"
             case .setVoid: "given up, because its device was copied, restored from a backup, or late"
-            case .otherSideTaken: "given up for the document's value"
+            case .otherSideTaken: "given up, because the user took the other side"
             case .replacedByRestoring: "replaced when another entry was restored"
             }
         }
@@ -103,7 +103,7 @@ public struct Conflict: Hashable, Sendable {
     /// Whether anything was lost that can be put back: cells, or a row that has no cells outside its key.
     package var hasLoss: Bool {
         switch rule {
-        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved, .setVoid:
+        case .deletedWithParent, .leftOut, .takenOut, .schemaChanged, .clientRemoved, .setVoid, .otherSideTaken:
             kept.isEmpty || !lost.isEmpty
         default: !lost.isEmpty
         }

@@ -1,6 +1,7 @@
 import Foundation
 import RemoteStorage
 import StoreChanges
+import SyncCryptography
 import ThreadSupport
 
 /// The heads of a document's clients, and the files with their older change sets.
@@ -170,7 +171,7 @@ struct SyncCatalog: Sendable {
             let showsAll = shown.map { $0.number > name.number && $0.sequence >= former?.sequence ?? 0 } ?? false
             guard memory.waitingSince != nil || !showsAll else { break }
             if former?.includes(name) != true {
-                let result = try await readable { try await head(name) }
+                let result = try await readable(describing: { warning(of: $0, at: name) }) { try await head(name) }
                 search.warnings += [result.warning].compactMap(\.self)
                 guard let read = result.value else { continue }
                 guard let head = read else {
@@ -188,15 +189,29 @@ struct SyncCatalog: Sendable {
         return search
     }
 
+    /// A warning that a head can't be read; only an authentic head says that there are edits.
+    private func warning(of error: StoreSyncError, at name: SyncHeadName) -> String {
+        guard let cause = error.cause as? CryptographyError, cause.code == .tampered else {
+            return Self.warning(ofWaitingEdits: error)
+        }
+        let path = hierarchy.syncHead(name)
+        return "\(path) on the remote isn't authentic under that name, so it's ignored: \(cause.message)"
+    }
+
+    private static func warning(ofWaitingEdits error: StoreSyncError) -> String {
+        "Edits of another device wait. \(error.message)"
+    }
+
     /// Returns what `body` reads, or a warning if the file isn't authentic, or has not arrived completely.
     private func readable<Value: Sendable>(
+        describing warning: (StoreSyncError) -> String = Self.warning(ofWaitingEdits:),
         _ body: () async throws -> Value
     ) async throws -> (value: Value?, warning: String?) {
         do {
             return (try await body(), nil)
         } catch let error as StoreSyncError where [.corrupt, .tampered, .orphan, .noUploadedStore].contains(error.code)
         {
-            return (nil, "Edits of another device wait. \(error.message)")
+            return (nil, warning(error))
         }
     }
 

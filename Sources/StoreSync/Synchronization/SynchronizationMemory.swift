@@ -73,7 +73,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var date: Date
 
         init(_ head: ClientHead, at date: Date) {
-            sets = SyncVector.total(head.seen.values.map(\.sequence))
+            sets = head.seenCount
             self.date = date
         }
 
@@ -238,6 +238,11 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         (next.lastStore, next.base) = (lastStore, base)
         self = next
     }
+}
+
+extension ClientHead {
+    /// How many sets of other clients the client's store contains.
+    var seenCount: UInt64 { SyncVector.total(seen.values.map(\.sequence)) }
 }
 
 extension StateDirectory {

@@ -121,9 +121,11 @@ extension SynchronizationOperation {
         let present = try await replica.using(context) { try $0.progress() }
         // The newest one last: it decides.
         for head in copies.reversed() {
-            // Other devices read this head now. This device replaces it if its own head would say something else.
+            // Other devices read this head now. This device replaces it if its own head would say something else, but not in
+            // order to say that it has seen more: copies that can't read the same sets would replace each other's heads without
+            // end. A head that says less only lets other devices keep more.
             let isEqual =
-                (head.content.last, head.content.seen) == (present.last, present.seen)
+                head.content.last == present.last && head.content.seenCount <= present.seenCount
                 && head.removals == memory.removals && head.baselines == memory.baselines
             if !isEqual || head.removed < memory.removed { memory.acknowledged = nil }
             guard let last = head.content.last, last.sequence >= memory.sequence ?? 0, head.removed >= memory.removed

@@ -45,6 +45,7 @@ struct RestoredDeviceTests {
     private func restore(
         _ backup: SimulatedDevice,
         besides published: SyncChangeSet,
+        at time: UInt64 = 20,
         _ sql: (Int) -> String
     ) throws -> (SimulatedDevice, SyncChangeSet) {
         let digest = SetDigest(of: published.encoded)
@@ -52,7 +53,7 @@ struct RestoredDeviceTests {
             let restored = try SimulatedDevice(copying: backup)
             restored.limits = CapturedChanges.Limits()
             try restored.edit(sql(variant))
-            let captured = try #require(try restored.capture(at: 20))
+            let captured = try #require(try restored.capture(at: time))
             try #require(captured.header.id == published.header.id)
             guard SetDigest(of: captured.encoded).rawValue.lexicographicallyPrecedes(digest.rawValue) else { continue }
             try restored.write()
@@ -107,6 +108,35 @@ struct RestoredDeviceTests {
                 try device.learn([earlier, published, captured], removals: [:])
                 #expect(try device.loggedConflicts() == entries)
             }
+        }
+    }
+
+    @Test(
+        "What it had published is in the conflict log, also if the set that counts has the same number and the same time"
+    )
+    func lostSetOfTheSameTime() throws {
+        let backup = try SimulatedDevice(copying: laptop)
+        try laptop.edit("INSERT INTO word VALUES ('b', 'second letter')")
+        let published = try publish()
+        let (restored, captured) = try restore(backup, besides: published, at: 10) {
+            "INSERT INTO word VALUES ('c', 'third letter \($0)')"
+        }
+        #expect(captured.header.stamp == published.header.stamp)
+        try phone.learn([captured], removals: [:])
+        try restored.learn([published], removals: [:])
+        #expect(try !restored.hasLostIdentity())
+        let tablet = try SimulatedDevice("tablet", schemaSQL: Self.schema)
+        try tablet.edit("INSERT INTO word VALUES ('d', 'fourth letter')")
+        let earlier = try #require(try tablet.capture(at: 5))
+        for device in [phone, restored] {
+            let entries = try device.loggedConflicts()
+            #expect(entries.map(\.conflict.rule) == [.setVoid])
+            #expect(entries.map { text($0.conflict.lost) } == [["second letter"]])
+            // The set that counts is folded again.
+            try device.learn([earlier, published, captured], removals: [:])
+            #expect(try device.loggedConflicts() == entries)
+            try device.write()
+            #expect(try device.rows("SELECT text FROM word ORDER BY text") == ["\"c\"", "\"d\""])
         }
     }
 
