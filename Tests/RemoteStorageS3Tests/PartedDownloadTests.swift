@@ -291,7 +291,7 @@ struct PartedDownloadTests {
     func withoutRanges() async throws {
         var file = OneFile(bytes: Self.pattern(2 * Self.partSize))
         file.answer = { [bytes = file.bytes] _, _ in
-            HTTPResponse(status: 200, headers: ["Content-Length": "\(bytes.count)"], bytes: bytes)
+            HTTPResponse(status: 200, headers: ["ETag": "\"1\"", "Content-Length": "\(bytes.count)"], bytes: bytes)
         }
         let backend = try file.backend
         #expect(try await backend.bytes(at: RemotePath("file"), upTo: 1 << 30) == file.bytes)

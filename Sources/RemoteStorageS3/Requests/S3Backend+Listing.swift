@@ -75,8 +75,13 @@ extension S3Backend {
             _ = try await page(below: .root, ["max-keys": "1"])
         }
         try check(response, at: path)
-        // Every S3 server tags a file's version; a network's login page has no tag.
-        guard response.headers.contains(name: "ETag") else {
+        try checkTag(response.headers, at: path)
+        return response.headers
+    }
+
+    /// Refuses a file without a tag: every S3 server tags a file's version, and a network's login page has none.
+    func checkTag(_ headers: HTTPHeaders, at path: RemotePath) throws {
+        guard headers.contains(name: "ETag") else {
             throw RemoteError(
                 .unavailable,
                 """
@@ -86,7 +91,6 @@ extension S3Backend {
                 path: path
             )
         }
-        return response.headers
     }
 
     /// Whether a path is a prefix of other keys.

@@ -22,7 +22,10 @@ extension S3Backend {
         let first = wanted.lowerBound..<wanted.lowerBound + min(size, wanted.upperBound - wanted.lowerBound)
         let response = try await get(path, first, replyLimit: nil)
         switch response.status {
-        case 200: return try RemoteContent(response, of: path, range: wanted, identity)
+        case 200:
+            // Of the whole file, so the server doesn't know ranges, or isn't an S3 server.
+            try checkTag(response.headers, at: path)
+            return try RemoteContent(response, of: path, range: wanted, identity)
         case 206:
             let content = try RemoteContent(response, of: path, range: first, mayBeShort: true, identity)
             guard let sent = ContentRange(response) else { return content }
