@@ -1,4 +1,4 @@
-/// Finds the rows with integer keys that a store and the state both have, if the store's numbers mean nothing here.
+/// Finds the rows with integer keys that a store and the state both have, although their numbers don't say so.
 ///
 /// Rows are the same if all else is equal; a reference is equal if it leads to rows that are the same. What it finds is in
 /// memory.
@@ -15,6 +15,8 @@ struct EqualRows {
     private let store: SQLConnection
     private let state: ReplicaState
     private let numbers: ReplicaNumbers
+    /// Whether a row that has a number here is the store's row of that number.
+    private let keepsNumbers: Bool
     private var tables: [String: Table] = [:]
     /// The rows that have a counterpart, by table and the store's number.
     private var found: [String: [Int64: RowName]] = [:]
@@ -24,15 +26,17 @@ struct EqualRows {
     /// - Parameters:
     ///   - store: A connection in a read transaction.
     ///   - state: The replica, in a write transaction; nothing is pending.
-    init(in store: SQLConnection, _ state: ReplicaState) {
+    ///   - keepsNumbers: Whether a row that has a number here is the store's row of that number.
+    init(in store: SQLConnection, _ state: ReplicaState, keepsNumbers: Bool) {
         self.store = store
         self.state = state
+        self.keepsNumbers = keepsNumbers
         numbers = ReplicaNumbers(state)
     }
 
     /// Gives the rows of the state the numbers that their counterparts have in the store.
     ///
-    /// Numbers without a counterpart belong to no row afterwards.
+    /// Unless numbers are kept, those without a counterpart belong to no row afterwards.
     mutating func match() throws {
         let names = state.schema.tables.keys.filter {
             state.schema.hasIntegerKey($0) && state.schema.numberedTable($0) == $0
@@ -42,7 +46,9 @@ struct EqualRows {
         // A row that refers to another one is found after that one.
         while try sorted.reduce(false, { try match($1) || $0 }) {}
         for name in sorted {
-            for number in (tables[name]?.rows ?? [:]).keys.sorted() { try numbers.release(number, in: name) }
+            if !keepsNumbers {
+                for number in (tables[name]?.rows ?? [:]).keys.sorted() { try numbers.release(number, in: name) }
+            }
             for (number, row) in (found[name] ?? [:]).sorted(by: { $0.key < $1.key }) {
                 try numbers.setNumber(number, of: RowReference(name, row))
             }
@@ -53,9 +59,13 @@ struct EqualRows {
         var table = Table(table: try state.schema.table(name))
         let columns = (table.table.schema.key.columns + table.table.schema.valueColumns).map(\.quotedName)
         try store.forEach("SELECT \(columns.joined(separator: ", ")) FROM \(name.quotedName)") { values in
-            if let number = values.integer(0) { table.rows[number] = Array(values.dropFirst()) }
+            guard let number = values.integer(0), try !keepsNumbers || numbers.name(of: number, in: name) == nil else {
+                return
+            }
+            table.rows[number] = Array(values.dropFirst())
         }
-        let sql = "SELECT name, image FROM rows WHERE tbl = ? ORDER BY name DESC"
+        let condition = keepsNumbers ? "AND number IS NULL" : ""
+        let sql = "SELECT name, image FROM rows WHERE tbl = ? \(condition) ORDER BY name DESC"
         try state.db.forEach(sql, [try state.table(name)]) { values in
             let row = try RowName(decoding: values.bytes(0) ?? [])
             table.candidates[values.bytes(1) ?? [], default: []].append(row)
@@ -90,9 +100,15 @@ struct EqualRows {
                 let number = value.rowNumber(in: table.affinity(of: column)),
                 try StoreTable(parent, in: store, state).exists(number)
             else { continue }
-            guard let row = found[state.schema.numberedTable(parent)]?[number] else { return nil }
+            guard let row = try counterpart(of: number, in: state.schema.numberedTable(parent)) else { return nil }
             cells[column] = .row(row)
         }
         return cells
+    }
+
+    /// The state's row that is the store's row of a number; `nil` if it isn't known (yet).
+    private func counterpart(of number: Int64, in table: String) throws -> RowName? {
+        if let row = found[table]?[number] { return row }
+        return keepsNumbers ? try numbers.name(of: number, in: table) : nil
     }
 }

@@ -21,8 +21,9 @@ extension Replica {
         try keepStoreSeen()
         // What the former store lacked says nothing about this one.
         for table in ["pending", "pending_counts", "refusals"] { try db.execute("DELETE FROM \(table)") }
-        if side == .both {
-            var rows = EqualRows(in: connection, state)
+        if side != .remote {
+            // If the store counts, its rows still have the numbers by which the replica knows them.
+            var rows = EqualRows(in: connection, state, keepsNumbers: side == .local)
             try rows.match()
         }
         try PageMemory(state).write(nil)

@@ -69,4 +69,25 @@ extension TakenSideTests {
         try await synchronize(b, a)
         #expect(try a.query("SELECT name FROM tag ORDER BY name") == ["home", "work"])
     }
+
+    @Test(
+        "Rows that a store and the document both have aren't doubled if the replica is lost and one side or both are taken",
+        arguments: TakenSide.allCases
+    )
+    func lostState(side: TakenSide) async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices(fixture)
+        try a.execute(
+            "INSERT INTO folder VALUES (3, 'attic', 1); INSERT INTO note VALUES (3, 3, 'trunk'), (4, 3, 'hats')"
+        )
+        try await synchronize(a, b)
+        try b.execute("INSERT INTO folder VALUES (7, 'cellar', 1); INSERT INTO note VALUES (8, 7, 'wine')")
+        try await synchronize(b, a)
+        let former = try content(a)
+        let again = try fixture.device("again")
+        try FileManager.default.copyItem(at: a.store, to: again.store)
+        #expect(try await take(side, again).publishedChanges == 0)
+        try await synchronize(b, again)
+        for device in [b, again] { #expect(try content(device) == former) }
+    }
 }
