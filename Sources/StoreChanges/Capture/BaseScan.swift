@@ -141,29 +141,33 @@ struct BaseScan {
     ///
     /// - Parameters:
     ///   - range: The integer keys.
-    ///   - count: How many rows of the range were found.
+    ///   - count: How many rows of the range the store has, new rows included.
     ///   - former: The rows whose integer keys other rows have got since, by number.
     ///   - body: Gets a row.
     /// - Throws: `DatabaseError`, and what `body` throws.
     func forEachMissing(
         in range: ClosedRange<Int64>,
-        found count: Int,
+        present count: Int,
         former: [Int64: RowName],
         _ body: (Row) throws -> Void
     ) throws {
         let numbers = ReplicaNumbers(state)
-        var names: [RowName] = []
-        // Mostly all are there.
-        if try numbers.count(in: range, of: table) != count { names = try numbers.names(of: range, in: table) }
-        names += former.filter { range.contains($0.key) }.sorted { $0.key < $1.key }.map(\.value)
-        for name in names {
-            let encoded = name.encoded
-            if !missingRemoved.contains(encoded) {
-                try lookup.bind([try state.table(table), .blob(encoded)])
-                defer { lookup.reset() }
-                guard try lookup.step(), let id = lookup.integer(0), !found.contains(id) else { continue }
+        // Each row that the store has holds a number of the range. If no other row does, none is missing: mostly so.
+        if try numbers.count(in: range, of: table) != count {
+            try numbers.forEachName(of: range, in: table) { name in
+                if try isMissing(name) { try body(missingRow(name)) }
             }
-            try body(missingRow(name))
         }
+        for (_, name) in former.filter({ range.contains($0.key) }).sorted(by: { $0.key < $1.key }) {
+            if try isMissing(name) { try body(missingRow(name)) }
+        }
+    }
+
+    private func isMissing(_ name: RowName) throws -> Bool {
+        let encoded = name.encoded
+        guard !missingRemoved.contains(encoded) else { return true }
+        try lookup.bind([try state.table(table), .blob(encoded)])
+        defer { lookup.reset() }
+        return try lookup.step() && lookup.integer(0).map { !found.contains($0) } ?? false
     }
 }

@@ -157,11 +157,12 @@ struct Capture {
             var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)
             let former = formerRows[table.name] ?? [:]
             for range in ranges {
-                let foundCount = base.foundCount
+                let formerCount = base.foundCount + counts.inserted
                 try scan.choose(range)
                 base.leap()
                 try compare(&scan, &base, table, &counts) { _ in }
-                try base.forEachMissing(in: range, found: base.foundCount - foundCount, former: former) {
+                let count = base.foundCount + counts.inserted - formerCount
+                try base.forEachMissing(in: range, present: count, former: former) {
                     try addDeleted($0, table, &counts)
                 }
             }

@@ -64,18 +64,28 @@ extension SetFold {
         _ deletes: inout [RowReference: DeletedRow],
         _ joined: Set<RowReference>
     ) throws {
-        var struck: [RowReference]
-        repeat {
-            let gone = joined.union(deletes.keys)
-            struck = []
-            for (row, deleted) in deletes where !deleted.parents.isEmpty {
-                if try supporters(of: row, deleted, gone).isEmpty { struck.append(row) }
-            }
+        let gone = joined.union(deletes.keys)
+        var consequences: [RowReference: [RowReference]] = [:]
+        var supporterCounts: [RowReference: Int] = [:]
+        var struck: [RowReference] = []
+        for (row, deleted) in deletes where !deleted.parents.isEmpty {
+            let supporters = try supporters(of: row, deleted, gone)
+            if supporters.isEmpty { struck.append(row) }
+            supporterCounts[row] = supporters.count
+            for parent in supporters { consequences[parent, default: []].append(row) }
+        }
+        while !struck.isEmpty {
+            var unsupported: [RowReference] = []
             for row in struck.sorted() {
                 deletes[row] = nil
                 log(.consequenceRefused, row, kept: try work.row(row)?.cells ?? [:])
+                for consequence in consequences[row] ?? [] {
+                    supporterCounts[consequence, default: 0] -= 1
+                    if supporterCounts[consequence] == 0 { unsupported.append(consequence) }
+                }
             }
-        } while !struck.isEmpty
+            struck = unsupported
+        }
     }
 
     /// The deleted parents to which a row refers.

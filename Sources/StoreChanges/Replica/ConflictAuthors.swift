@@ -27,25 +27,26 @@ struct ConflictAuthors {
     /// Only what can still be undone is searched, the newest set first: what is stable was known to all devices.
     func others(of conflicts: [Conflict]) throws -> [ChangeAuthor?] {
         guard !conflicts.isEmpty else { return [] }
-        var targets = try conflicts.map(target)
-        for entry in try log.entries(.integrated).reversed() where targets.contains(where: { $0.author == nil }) {
+        let aliases = Dictionary(delta.aliases.map { ($0.key, $0.pair.after) }) { first, _ in first }
+        var targets = try conflicts.map { try target(of: $0, aliases) }
+        try log.forEachIntegratedBackwards { entry in
             try log.undo.forEachPart(of: entry.reference) { part in
                 let former = FormerRows(part)
                 for (index, target) in targets.enumerated() where target.author == nil && target.isChanged(by: former) {
                     targets[index].author = ChangeAuthor(entry.header.id, at: entry.header.stamp)
                 }
             }
+            return targets.contains { $0.author == nil }
         }
         return targets.map(\.author)
     }
 
-    private func target(of conflict: Conflict) throws -> Target {
+    private func target(of conflict: Conflict, _ aliases: [AliasKey: Alias?]) throws -> Target {
         let schema = log.state.schema
         var row = conflict.row
         // The other side of a row that was merged as soon as it was inserted is the row that stays.
         if conflict.rule == .merged, try stateBefore(row) == nil,
-            case let key = schema.aliasKey(of: row),
-            let alias = delta.aliases.first(where: { $0.key == key })?.pair.after
+            let alias = aliases[schema.aliasKey(of: row)] ?? nil
         {
             row.row = alias.row
         }

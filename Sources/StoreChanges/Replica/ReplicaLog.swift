@@ -90,17 +90,32 @@ struct ReplicaLog {
         let list = statuses.map { "\($0.rawValue)" }.joined(separator: ", ")
         return try db.all(
             """
-            SELECT header, digest, origin = \(Origin.withdrawn.rawValue) FROM sets
+            SELECT \(Self.entryColumns) FROM sets
             WHERE status IN (\(list)) AND \(condition) ORDER BY stamp, client, sequence
             """
-        ).map {
-            var entry = LogEntry(
-                try SyncChangeSet.Header(decoding: $0.bytes(0) ?? []),
-                SetDigest(rawValue: $0.bytes(1) ?? SetDigest.none.rawValue)
-            )
-            entry.isWithdrawn = $0.integer(2) == 1
-            return entry
-        }
+        ).map(entry)
+    }
+
+    /// Calls `body` with the integrated sets, the last one in the total order first, until it returns `false`.
+    func forEachIntegratedBackwards(_ body: (LogEntry) throws -> Bool) throws {
+        let sets = try db.prepareApart(
+            """
+            SELECT \(Self.entryColumns) FROM sets
+            WHERE status = \(Status.integrated.rawValue) ORDER BY stamp DESC, client DESC, sequence DESC
+            """
+        )
+        while try sets.step(), try body(entry(sets.row)) {}
+    }
+
+    private static let entryColumns = "header, digest, origin = \(Origin.withdrawn.rawValue)"
+
+    private func entry(_ values: [StoredValue]) throws -> LogEntry {
+        var entry = LogEntry(
+            try SyncChangeSet.Header(decoding: values.bytes(0) ?? []),
+            SetDigest(rawValue: values.bytes(1) ?? SetDigest.none.rawValue)
+        )
+        entry.isWithdrawn = values.integer(2) == 1
+        return entry
     }
 
     /// The last set of each client that is integrated.

@@ -35,12 +35,14 @@ struct ReplicaNumbers {
         return count?.integer(0).map { Int($0) } ?? 0
     }
 
-    /// The rows that have numbers of a range, or had them last, in ascending order of the numbers.
-    func names(of range: ClosedRange<Int64>, in table: String) throws -> [RowName] {
-        try db.all(
+    /// Calls `body` with the rows that have numbers of a range, or had them last, in ascending order of the numbers.
+    ///
+    /// No number may be written meanwhile.
+    func forEachName(of range: ClosedRange<Int64>, in table: String, _ body: (RowName) throws -> Void) throws {
+        try db.forEach(
             "SELECT name FROM numbers WHERE tbl = ? AND number BETWEEN ? AND ? ORDER BY number",
             [try tableKey(table), .integer(range.lowerBound), .integer(range.upperBound)]
-        ).map { try RowName(decoding: $0.bytes(0) ?? []) }
+        ) { try body(RowName(decoding: $0.bytes(0) ?? [])) }
     }
 
     /// Gives a row a number, which another row loses.

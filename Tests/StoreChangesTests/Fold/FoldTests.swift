@@ -61,6 +61,48 @@ struct FoldTests {
         for (rule, lost) in scenario.lost { #expect(outcome.lost[rule] == [lost]) }
     }
 
+    @Test("Consequences of a refused delete are logged after the deletes that they follow from")
+    func refusedConsequences() throws {
+        let schema = try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE root (name TEXT NOT NULL PRIMARY KEY, x);
+                    CREATE TABLE item (
+                        id INTEGER PRIMARY KEY, root TEXT REFERENCES root ON DELETE CASCADE,
+                        up INTEGER REFERENCES item ON DELETE CASCADE, down INTEGER REFERENCES item ON DELETE CASCADE
+                    );
+                    """
+            )
+            return FoldSchema(try StoreSchema(db))
+        }
+        func item(_ root: TestCell, _ up: TestCell, _ down: TestCell) -> [String: TestCell] {
+            ["root": root, "up": up, "down": down]
+        }
+        // Item 3 belongs to the root, 1 to 3, 2 to 3 and 1, 4 to 2 and a row that is deleted.
+        let items: [(name: TestName, cells: [String: TestCell], parents: [(String, TestName)])] = [
+            ("A#1", item(nil, .to("A#3"), nil), [("item", "A#3")]),
+            ("A#2", item(nil, .to("A#3"), .to("A#1")), [("item", "A#3"), ("item", "A#1")]),
+            ("A#3", item("r", nil, nil), [("root", ["r"])]),
+            ("A#4", item(nil, .to("A#2"), .to("A#5")), [("item", "A#2"), ("item", "A#5")]),
+            ("A#5", item(nil, nil, nil), []),
+        ]
+        var first = SyncChangeSet.by("A", 1, at: 1, .insert("root", ["r"], ["x": 1]))
+        var last = SyncChangeSet.by("C", 1, at: 3, seeing: ["A": 1], .delete("root", ["r"], knowing: ["x": 1]))
+        for (name, cells, parents) in items {
+            first = first.adding(.insert("item", name, cells))
+            last = last.adding(.delete("item", name, knowing: cells, with: parents))
+        }
+        let (content, conflicts) = try fold(
+            [first, .by("B", 1, at: 2, .insert("root", ["r"], ["x": 1])), last],
+            schema
+        )
+        #expect(
+            conflicts.filter { $0.rule == .consequenceRefused }.map(\.row)
+                == (["A#3", "A#1", "A#2"] as [TestName]).map { RowReference("item", $0.name) }
+        )
+        #expect(Set(content.tombs.keys) == Set((["A#4", "A#5"] as [TestName]).map { RowReference("item", $0.name) }))
+    }
+
     @Test("A random history gives what the oracle gives", arguments: OracleRandomTests.schemas)
     func oracle(_ schema: OracleRandomTests.RandomSchema) throws {
         let oracle = try schema.oracle

@@ -196,6 +196,28 @@ struct PageTests {
         #expect(try device.capture()?.changes.count == 130)
     }
 
+    @Test("Rows that are gone are found among the new rows of their page", arguments: [1, 2, 3])
+    func replacedRows(count: Int) throws {
+        let device = try SimulatedDevice(name, schemaSQL: Self.notes, pageSize: pageSize)
+        try device.edit(
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 10 UNION ALL SELECT n + 10 FROM numbers LIMIT 1000)
+            INSERT INTO note (id, title) SELECT n, 'text ' || n FROM numbers
+            """
+        )
+        try device.capture()
+        try device.edit("DELETE FROM note WHERE id BETWEEN 1010 AND \(1000 + 10 * count)")
+        try device.edit("INSERT INTO note (id, title) VALUES (1005, 'milk'), (1015, 'bread')")
+        guard case .ranges = try device.changes(of: "note") else {
+            Issue.record("\(String(describing: try device.changes(of: "note")))")
+            return
+        }
+        let changes = try #require(try device.capture()).changes
+        let deletes = changes.count { if case .delete = $0.edit { true } else { false } }
+        #expect(deletes == count && changes.count == count + 2)
+        #expect(try device.capture() == nil)
+    }
+
     @Test("A row that got the number of a deleted one is another row")
     func reusedNumber() throws {
         let device = try device()

@@ -705,6 +705,23 @@ struct ReplicaLogTests {
         #expect(entry.author.set == second.header.id && entry.other?.set == first.header.id)
     }
 
+    @Test("The other side of each row that a set merges is the author of the row that stays for it")
+    func authorsOfMerges() throws {
+        let (laptop, phone) = try Self.devices("CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE)")
+        for (index, name) in ["a", "b", "c"].enumerated() {
+            try laptop.edit("INSERT INTO tag (name) VALUES ('\(name)')")
+            try laptop.capture(at: UInt64(10 + index))
+        }
+        try phone.edit("INSERT INTO tag (name) VALUES ('c'), ('b'), ('a')")
+        try laptop.integrate([try #require(try phone.capture(at: 20))])
+        let entries = try laptop.loggedConflicts()
+        #expect(entries.map(\.conflict.rule) == [.merged, .merged, .merged])
+        #expect(
+            Dictionary(grouping: entries) { $0.conflict.lost["name"] }.mapValues { $0.map(\.other?.set.sequence) }
+                == [.value(.text("a")): [1], .value(.text("b")): [2], .value(.text("c")): [3]]
+        )
+    }
+
     @Test("What happened can be said of every rule in a few words", arguments: Conflict.Rule.allCases)
     func summaries(rule: Conflict.Rule) {
         #expect(!rule.summary.isEmpty && rule.summary.count < 80 && !rule.summary.hasSuffix("."))
