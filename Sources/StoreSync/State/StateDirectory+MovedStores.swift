@@ -62,7 +62,13 @@ extension StateDirectory {
     }
 
     /// Whether nothing exists at a path.
-    func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
+    func isGone(_ path: String) -> Bool {
+        do {
+            return try path.fileStatus() == nil
+        } catch {
+            return false
+        }
+    }
 }
 
 // MARK: - The applied sets of moved stores
