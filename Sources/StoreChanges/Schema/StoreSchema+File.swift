@@ -105,14 +105,15 @@ extension StoreChangesError {
                     """,
                     cause: error
                 )
-            case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:
-                StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
-            case .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
+            // If the store itself can be read, SQLite couldn't create or open a log beside it.
+            case .SQLITE_CANTOPEN where access(url.path, R_OK) == 0, .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
                 StoreChangesError(
                     .cannotWrite,
                     "\(store), or a file \(beside), can't be written. Check permissions and free space.",
                     cause: error
                 )
+            case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:
+                StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
             default:
                 StoreChangesError(
                     .corrupt,

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Testing
 
 @testable import StoreChanges
@@ -27,5 +28,29 @@ struct StoreErrorTests {
                 "\(error as Any)"
             )
         }
+    }
+
+    @Test("A store that can be read, but whose log can't be created, is named as one that can't be written")
+    func noLog() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let app = try fixture.app("laptop")
+        try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = wal") }
+        try app.close()
+        let log = fixture.storeURL("laptop").path + "-wal"
+        try FileManager.default.createDirectory(atPath: log, withIntermediateDirectories: false)
+        let error = #expect(throws: StoreChangesError.self) { try fixture.open("laptop") }
+        #expect(error?.code == .cannotWrite)
+        #expect(
+            error?.message
+                == "laptop.sqlite, or a file beside it, can't be written. Check permissions and free space."
+        )
+    }
+
+    @Test("A store that can't be opened and can't be read is named as such")
+    func unreadable() {
+        let url = URL(filePath: "/nowhere/notes.sqlite")
+        let error = StoreChangesError(DatabaseError(resultCode: .SQLITE_CANTOPEN), storeAt: url)
+        #expect(error.code == .storeNotFound)
+        #expect(error.message == "notes.sqlite can't be read. Check its permissions.")
     }
 }
