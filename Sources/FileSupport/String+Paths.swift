@@ -1,3 +1,5 @@
+package import SystemPackage
+
 #if canImport(Darwin)
 import Darwin
 #else
@@ -10,5 +12,18 @@ extension String {
         guard let resolved = realpath(self, nil) else { return nil }
         defer { free(resolved) }
         return String(cString: resolved).asKey
+    }
+
+    /// Reads the status of the file at this path.
+    ///
+    /// - Parameter followsLinks: Whether a symbolic link at the path is followed.
+    /// - Returns: The status; `nil` if nothing exists there.
+    /// - Throws: `Errno` if the file system can't tell, as in a directory that this user can't search.
+    package func fileStatus(followsLinks: Bool = true) throws(Errno) -> Stat? {
+        do {
+            return try Stat(self, followTargetSymlink: followsLinks)
+        } catch let error where error.isAbsent {
+            return nil
+        }
     }
 }

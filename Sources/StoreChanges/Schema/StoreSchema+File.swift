@@ -1,6 +1,7 @@
+import FileSupport
 public import Foundation
 import GRDB
-import SystemPackage
+package import SystemPackage
 
 extension StoreSchema {
     /// Reads the schema of a store, and writes nothing.
@@ -39,8 +40,13 @@ extension StoreSchema {
     ///   - replica: Where the store's replica is, if this device has synchronized the store.
     /// - Throws: ``StoreChangesError`` with `storeNotFound`.
     static func requireStore(at url: URL, ofReplicaAt replica: URL? = nil) throws {
-        var isDirectory: ObjCBool = false
-        guard FileManager.default.fileExists(atPath: url.path, isDirectory: &isDirectory) else {
+        let status: Stat?
+        do {
+            status = try url.path.fileStatus()
+        } catch {
+            throw StoreChangesError(unreachableStore: url.path, error)
+        }
+        guard let status else {
             if let replica, FileManager.default.fileExists(atPath: replica.path) {
                 throw StoreChangesError(missingStore: url)
             }
@@ -50,12 +56,11 @@ extension StoreSchema {
                 cause: Errno.noSuchFileOrDirectory
             )
         }
-        guard !isDirectory.boolValue else {
+        guard status.type != .directory else {
             throw StoreChangesError(.storeNotFound, "\(url.path) is a directory, not a store. Name a SQLite database.")
         }
-        var status = stat()
         // Opening a pipe would wait for its writer.
-        guard stat(url.path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+        guard status.type == .regular else {
             throw StoreChangesError(
                 .storeNotFound,
                 "\(url.path) is a device, a pipe or a socket, not a store. Name a SQLite database."
@@ -100,14 +105,15 @@ extension StoreChangesError {
                     """,
                     cause: error
                 )
-            case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:
-                StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
-            case .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
+            // If the store itself can be read, SQLite couldn't create or open a log beside it.
+            case .SQLITE_CANTOPEN where access(url.path, R_OK) == 0, .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
                 StoreChangesError(
                     .cannotWrite,
                     "\(store), or a file \(beside), can't be written. Check permissions and free space.",
                     cause: error
                 )
+            case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:
+                StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
             default:
                 StoreChangesError(
                     .corrupt,
@@ -126,6 +132,15 @@ extension StoreChangesError {
             --take remote, which creates the store from what is published.
             """,
             cause: Errno.noSuchFileOrDirectory
+        )
+    }
+
+    /// Says that a store can't be reached, so that it may exist or not.
+    package init(unreachableStore path: String, _ error: Errno) {
+        self.init(
+            .storeNotFound,
+            "\(path) can't be read: \(error). Check the path, and check the permissions of its directory.",
+            cause: error
         )
     }
 

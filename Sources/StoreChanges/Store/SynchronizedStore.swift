@@ -12,8 +12,8 @@ import Glibc
 
 /// A store on this device, and the replica by which its edits and those of other devices are told apart.
 ///
-/// Every call takes the replica's lock, so that two synchronizations of one store wait for each other, in one process or
-/// in two.
+/// Every call takes the replica's lock, and waits while another call holds it, in this process or in another one. Only single
+/// calls wait for each other: a synchronization that finds another one of its document fails with `busy`, by its own lock.
 package final class SynchronizedStore {
     /// What a replica belongs to.
     package struct Identity: Sendable {

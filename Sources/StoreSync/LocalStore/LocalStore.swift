@@ -3,6 +3,7 @@ import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
+import StoreChanges
 import SystemPackage
 
 /// A store file on this device.
@@ -30,8 +31,8 @@ struct LocalStore: Sendable {
 
     /// Finds a store, which need not exist.
     ///
-    /// - Throws: ``StoreSyncError`` if the directory doesn't exist or is a file, the name is too long, or the path exists
-    ///   and isn't a file.
+    /// - Throws: ``StoreSyncError`` if the directory doesn't exist, can't be searched or is a file, the name is too long, or
+    ///   the path exists and isn't a file.
     init(
         _ url: URL,
         pages: PageHash = .plain,
@@ -47,6 +48,7 @@ struct LocalStore: Sendable {
         } else {
             let parent = url.deletingLastPathComponent()
             guard let resolved = parent.path.canonicalPath else {
+                _ = try Self.status(parent.path)
                 throw StoreSyncError(
                     .storeNotFound,
                     "The directory \(parent.path) doesn't exist on this device. Check the path, or create the directory.",
@@ -98,16 +100,23 @@ struct LocalStore: Sendable {
         )
     }
 
-    /// The status of the file in the file system.
+    /// The status of the file in the file system; `nil` if it doesn't exist.
     var status: stat? {
-        var status = stat()
-        return lstat(path, &status) == 0 ? status : nil
+        get throws { try Self.status(path) }
+    }
+
+    private static func status(_ path: String) throws -> stat? {
+        do {
+            return try path.fileStatus(followsLinks: false)?.rawValue
+        } catch {
+            throw StoreSyncError(StoreChangesError(unreachableStore: path, error))
+        }
     }
 
     /// Whether the file exists.
     var exists: Bool {
         get throws {
-            guard let status else { return false }
+            guard let status = try status else { return false }
             guard status.st_mode & S_IFMT == S_IFREG else {
                 let reason =
                     switch status.st_mode & S_IFMT {
@@ -123,7 +132,7 @@ struct LocalStore: Sendable {
 
     /// The file's size in bytes.
     var byteCount: Int64 {
-        get throws { status.map { Int64($0.st_size) } ?? 0 }
+        get throws { try status.map { Int64($0.st_size) } ?? 0 }
     }
 
     /// Attributes that distinguish most states of a file without reading its content.
@@ -146,7 +155,7 @@ struct LocalStore: Sendable {
         }
     }
 
-    var fingerprint: Fingerprint? { status.map(Fingerprint.init) }
+    var fingerprint: Fingerprint? { (try? status).map(Fingerprint.init) }
 
     /// The files next to the store that belong to it while it's open, or after a process that had it open died.
     var sideFiles: [String] {

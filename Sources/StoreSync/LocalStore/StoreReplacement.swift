@@ -198,7 +198,7 @@ struct StoreReplacement {
     /// Gives the download the store's place, unless a program has written to the store, or put another file in its place.
     private func rename(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
         guard access(download.path, F_OK) == 0 else { throw StoreSyncError.downloadRemoved(download.path) }
-        let former = store.status
+        let former = try store.status
         if let former {
             try LocalFile.adopt(former, download.path)
             FileAttributes.copy(from: store.path, to: download.path)

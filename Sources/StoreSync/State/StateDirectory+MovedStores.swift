@@ -52,6 +52,14 @@ extension StateDirectory {
         return records.contains { $0.path != record.path && $0.file == there }
     }
 
+    /// Whether a store is the file of another document, which recorded it at another path.
+    func isFile(_ store: LocalStore, ofOtherDocumentThan key: DocumentKey) throws -> Bool {
+        guard let file = store.file, file.birth != 0 else { return false }
+        return try read(StateSchema.fetchAllStores).contains {
+            $0.file == file && $0.path != store.path && $0.document != key
+        }
+    }
+
     /// Whether only the case of a store's name changed: where a file system ignores it, the former path leads to the store too.
     private func differsOnlyInCase(_ record: StoreRecord, _ store: LocalStore) -> Bool {
         record.path.lowercased() == store.path.lowercased()
@@ -62,7 +70,13 @@ extension StateDirectory {
     }
 
     /// Whether nothing exists at a path.
-    func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
+    func isGone(_ path: String) -> Bool {
+        do {
+            return try path.fileStatus() == nil
+        } catch {
+            return false
+        }
+    }
 }
 
 // MARK: - The applied sets of moved stores

@@ -77,7 +77,7 @@ extension SynchronizationOperation {
     private func createMissingStore(of replica: SynchronizedReplica, _ context: OperationContext) async throws {
         let last = try await memory(since: replica.origin, context).lastStore
         if let last, last.path != request.url.path, last.stateDirectory == state.path,
-            FileManager.default.fileExists(atPath: last.path)
+            !state.isGone(last.path)
         {
             throw StoreSyncError(
                 .storeNotFound,

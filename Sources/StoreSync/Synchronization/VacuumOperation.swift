@@ -63,7 +63,7 @@ public actor VacuumOperation: Operation {
     /// The path of this device's store.
     private func path(of store: SynchronizationMemory.LastStore?) throws -> String {
         let command = "storesync sync STORE --document \(document.document)"
-        guard let store, FileManager.default.fileExists(atPath: store.path) else {
+        guard let store, !state.isGone(store.path) else {
             throw StoreSyncError(
                 .storeNotFound,
                 """

@@ -58,8 +58,11 @@ extension WholeStoreUploadOperation {
         _ context: OperationContext
     ) async throws -> (StoreRecord, FileDigests?) {
         let (store, taken, published) = (content.store, content.taken, target.published)
-        let records = try await context.blocking { [state, key] in try state.stores(of: key) }
-        let own = records.first { $0.path == store.path }
+        let (records, isOther) = try await context.blocking { [state, key] in
+            (try state.stores(of: key), try state.isFile(store, ofOtherDocumentThan: key))
+        }
+        // The store of another document that was moved to this path has nothing of the uploads of the store that was here.
+        let own = records.first { $0.path == store.path && ($0.file == store.file || !isOther) }
         var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
         new.file = store.file
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty else { return (new, nil) }

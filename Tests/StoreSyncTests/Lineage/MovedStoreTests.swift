@@ -181,6 +181,24 @@ struct MovedStoreTests {
         #expect(try scene.a.notes() == ["one", "two"])
     }
 
+    @Test("the stores of two documents that have exchanged their paths aren't pushed to each other's document")
+    func swappedDocuments() async throws {
+        let scene = try await Scene()
+        let journal = scene.a.with(document: try RemoteIdentifier("journal"), store: scene.url("journal.sqlite"))
+        try journal.write("of the journal")
+        _ = try await journal.push().value
+        // Without times of birth, a file may have the reused number of another one.
+        guard FileIdentity(atPath: journal.store.path)?.birth != 0 else { return }
+        try Self.exchange(scene.a.store, journal.store)
+        try Store.write(["edited"], to: journal.store)
+        for device in [scene.a, journal] {
+            #expect(await code { try await device.push().value } == .unrelatedStore)
+        }
+        try Self.exchange(scene.a.store, journal.store)
+        #expect(try await journal.push().value.isUnchanged)
+        try await scene.expectGoesOn(scene.a.store)
+    }
+
     @Test("two stores with an edit each that have exchanged their paths keep their records")
     func exchanged() async throws {
         let scene = try await Scene()

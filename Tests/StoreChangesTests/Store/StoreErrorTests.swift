@@ -1,0 +1,56 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import StoreChanges
+
+@Suite("Errors of a store's file", .timeLimit(.minutes(60)))
+struct StoreErrorTests {
+    @Test("A store in a directory that can't be searched isn't taken for a missing store")
+    func unreachable() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        _ = try fixture.app("laptop")
+        _ = try fixture.open("laptop")
+        // A link to itself is an error for every user. Permissions wouldn't hold back root.
+        let directory = fixture.folder.appending(path: "loop").path
+        try FileManager.default.createSymbolicLink(atPath: directory, withDestinationPath: directory)
+        let url = URL(filePath: directory + "/notes.sqlite")
+        let replica = fixture.folder.appending(path: "laptop.replica")
+        #expect(FileManager.default.fileExists(atPath: replica.path))
+        for replica in [nil, replica] {
+            let error = #expect(throws: StoreChangesError.self) {
+                try StoreSchema.requireStore(at: url, ofReplicaAt: replica)
+            }
+            #expect(error?.code == .storeNotFound)
+            #expect(
+                error?.message.hasPrefix("\(url.path) can't be read") == true
+                    && error?.message.hasSuffix("check the permissions of its directory.") == true,
+                "\(error as Any)"
+            )
+        }
+    }
+
+    @Test("A store that can be read, but whose log can't be created, is named as one that can't be written")
+    func noLog() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let app = try fixture.app("laptop")
+        try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = wal") }
+        try app.close()
+        let log = fixture.storeURL("laptop").path + "-wal"
+        try FileManager.default.createDirectory(atPath: log, withIntermediateDirectories: false)
+        let error = #expect(throws: StoreChangesError.self) { try fixture.open("laptop") }
+        #expect(error?.code == .cannotWrite)
+        #expect(
+            error?.message
+                == "laptop.sqlite, or a file beside it, can't be written. Check permissions and free space."
+        )
+    }
+
+    @Test("A store that can't be opened and can't be read is named as such")
+    func unreadable() {
+        let url = URL(filePath: "/nowhere/notes.sqlite")
+        let error = StoreChangesError(DatabaseError(resultCode: .SQLITE_CANTOPEN), storeAt: url)
+        #expect(error.code == .storeNotFound)
+        #expect(error.message == "notes.sqlite can't be read. Check its permissions.")
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A store in a directory that can't be searched", .timeLimit(.minutes(60)))
+struct UnreachableStoreTests {
+    private let folder = try? TestStore()
+
+    private func directory() throws -> URL {
+        let url = try #require(folder).file("folder")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
+        return url
+    }
+
+    /// Makes a directory unreachable for every user, which permissions don't do for root.
+    private func obstruct(_ directory: URL) throws {
+        try FileManager.default.removeItem(at: directory)
+        try FileManager.default.createSymbolicLink(atPath: directory.path, withDestinationPath: directory.path)
+    }
+
+    private func expectUnreachable(_ error: StoreSyncError?, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(error?.code == .storeNotFound, sourceLocation: sourceLocation)
+        let namesRemedy = error?.message.contains("check the permissions of its directory") == true
+        #expect(namesRemedy, "\(error as Any)", sourceLocation: sourceLocation)
+    }
+
+    @Test("isn't taken for a missing store")
+    func exists() throws {
+        let directory = try directory()
+        let store = try LocalStore(directory.appending(path: "store.sqlite"))
+        #expect(try !store.exists)
+        try obstruct(directory)
+        expectUnreachable(#expect(throws: StoreSyncError.self) { try store.exists })
+        expectUnreachable(#expect(throws: StoreSyncError.self) { try StoreSnapshot.checkExists(store) })
+        let path = directory.appending(path: "inner/store.sqlite")
+        expectUnreachable(#expect(throws: StoreSyncError.self) { try LocalStore(path) })
+    }
+
+    @Test(
+        "is named as such by a push and a synchronization",
+        .enabled(if: geteuid() != 0, "root may search everywhere")
+    )
+    func permissions() async throws {
+        let device = try Fixture().device("a")
+        let directory = try directory()
+        let store = directory.appending(path: "store.sqlite")
+        try Store.write(["one"], to: store)
+        try #require(chmod(directory.path, 0) == 0)
+        defer { chmod(directory.path, 0o700) }
+        expectUnreachable(await #expect(throws: StoreSyncError.self) { try await device.push(store).value })
+        let synchronizing = device.with(store: store)
+        expectUnreachable(
+            await #expect(throws: StoreSyncError.self) { try await synchronizing.synchronize().value }
+        )
+    }
+}
