@@ -1,5 +1,4 @@
 import Foundation
-import SystemPackage
 import Testing
 
 @testable import StoreSync
