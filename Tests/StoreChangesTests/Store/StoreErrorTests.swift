@@ -30,7 +30,7 @@ struct StoreErrorTests {
         }
     }
 
-    @Test("A store that can be read, but whose log can't be created, is named as one that can't be written")
+    @Test("A store that can be read, but whose log can't be created, can't be written, as the error says")
     func noLog() throws {
         let fixture = try SynchronizedStoreTests.Fixture()
         let app = try fixture.app("laptop")
