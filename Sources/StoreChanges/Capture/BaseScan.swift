@@ -152,7 +152,7 @@ struct BaseScan {
         _ body: (Row) throws -> Void
     ) throws {
         let numbers = ReplicaNumbers(state)
-        // Each row that the store has holds a number of the range. If no other row does, none is missing: mostly so.
+        // Each row that the store has here has a number of the range. If no other row has one, none is missing: the usual case.
         if try numbers.count(in: range, of: table) != count {
             try numbers.forEachName(of: range, in: table) { name in
                 if try isMissing(name) { try body(missingRow(name)) }

@@ -113,8 +113,8 @@ struct StoreScan {
         throw StoreChangesError(
             .unsupportedFormat,
             """
-            The store's text is UTF-16, and some in \(column) of \(table) can't be converted to UTF-8 and back, as half a \
-            surrogate pair or U+FFFE can't. Find the rows with “SELECT * FROM \(table.quotedName) WHERE \
+            The store's text is UTF-16. Some of it, in \(column) of \(table), can't be converted to UTF-8 and back, such as \
+            half a surrogate pair or U+FFFE. Find the rows with “SELECT * FROM \(table.quotedName) WHERE \
             \(Self.isLost(column))”, correct them, then synchronize again.
             """
         )

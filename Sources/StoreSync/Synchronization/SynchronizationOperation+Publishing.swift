@@ -123,7 +123,7 @@ extension SynchronizationOperation {
         for head in copies.reversed() {
             // Other devices read this head now. This device replaces it if its own head would say something else, but not in
             // order to say that it has seen more: copies that can't read the same sets would replace each other's heads without
-            // end. A head that says less only lets other devices keep more.
+            // end. A head that names fewer sets does no harm: other devices only forget less.
             let isEqual =
                 head.content.last == present.last && head.content.seenCount <= present.seenCount
                 && head.removals == memory.removals && head.baselines == memory.baselines

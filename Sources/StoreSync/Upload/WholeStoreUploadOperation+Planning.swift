@@ -61,7 +61,7 @@ extension WholeStoreUploadOperation {
         let (records, isOther) = try await context.blocking { [state, key] in
             (try state.stores(of: key), try state.isFile(store, ofOtherDocumentThan: key))
         }
-        // The store of another document that was moved to this path has nothing of the uploads of the store that was here.
+        // Another document's store that was moved to this path doesn't build on the uploads of the store that was here.
         let own = records.first { $0.path == store.path && ($0.file == store.file || !isOther) }
         var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
         new.file = store.file

@@ -186,14 +186,24 @@ struct PageTests {
         try device.edit("UPDATE folder SET name = hex(zeroblob(180)) WHERE id > 160")
         try device.capture()
         try device.edit("DELETE FROM folder WHERE id < 140")
-        guard case .ranges = try device.changes(of: "folder") else {
-            Issue.record("\(String(describing: try device.changes(of: "folder")))")
-            return
-        }
+        try expectRanges(of: "folder", in: device)
         #expect { try device.capture(allowsDeletions: false) } throws: { error in
             (error as? StoreChangesError)?.code == .massDeletion
         }
         #expect(try device.capture()?.changes.count == 130)
+    }
+
+    /// Checks that only rows of changed pages will be compared.
+    private func expectRanges(
+        of table: String,
+        in device: SimulatedDevice,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let changes = try device.changes(of: table)
+        guard case .ranges = changes else {
+            Issue.record("\(String(describing: changes))", sourceLocation: sourceLocation)
+            return
+        }
     }
 
     @Test("Rows that are gone are found among the new rows of their page", arguments: [1, 2, 3])
@@ -208,10 +218,7 @@ struct PageTests {
         try device.capture()
         try device.edit("DELETE FROM note WHERE id BETWEEN 1010 AND \(1000 + 10 * count)")
         try device.edit("INSERT INTO note (id, title) VALUES (1005, 'milk'), (1015, 'bread')")
-        guard case .ranges = try device.changes(of: "note") else {
-            Issue.record("\(String(describing: try device.changes(of: "note")))")
-            return
-        }
+        try expectRanges(of: "note", in: device)
         let changes = try #require(try device.capture()).changes
         let deletes = changes.count { if case .delete = $0.edit { true } else { false } }
         #expect(deletes == count && changes.count == count + 2)
@@ -223,10 +230,7 @@ struct PageTests {
         let device = try device()
         try device.edit("DELETE FROM note WHERE id = 309")
         try device.edit("INSERT INTO note (folder, title, body) VALUES (20, 'milk', 'two')")
-        guard case .ranges = try device.changes(of: "note") else {
-            Issue.record("\(String(describing: try device.changes(of: "note")))")
-            return
-        }
+        try expectRanges(of: "note", in: device)
         let changes = try #require(try device.capture()).changes
         #expect(changes.count == 2 && Set(changes.map(\.row)).count == 2)
     }
@@ -240,10 +244,7 @@ struct PageTests {
         try phone.edit("DELETE FROM note WHERE id = 100")
         try laptop.integrate([try #require(try phone.capture())])
         try laptop.edit("DELETE FROM note WHERE id = 100")
-        guard case .ranges = try laptop.changes(of: "note") else {
-            Issue.record("\(String(describing: try laptop.changes(of: "note")))")
-            return
-        }
+        try expectRanges(of: "note", in: laptop)
         #expect(try laptop.capture()?.changes.count == 1)
     }
 
