@@ -70,24 +70,24 @@ enum LocalFile {
         }
         guard errno != EEXIST else { return false }
         // Without hard links, nothing closes the gap between this check and the rename.
-        var status = stat()
-        guard lstat(newPath, &status) != 0 else { return false }
+        guard (try? Stat(newPath, followTargetSymlink: false)) == nil else { return false }
         try rename(path, to: newPath)
         return true
     }
 
     /// Whether a path is that of a file that has no other name: what is written to it is written to no other file.
     static func isUnshared(_ path: String) -> Bool {
-        var status = stat()
-        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_nlink == 1
+        guard let status = try? Stat(path, followTargetSymlink: false) else { return false }
+        return status.type == .regular && status.linkCount == 1
     }
 
     /// Gives a file the owner and the permissions of another one.
-    static func adopt(_ status: stat, _ path: String) throws {
+    static func adopt(_ status: Stat, _ path: String) throws {
         // Only root may change a file's owner, and then it must: otherwise the store's owner couldn't open the store
         // any more.
-        if chown(path, status.st_uid, status.st_gid) != 0 { _ = chown(path, uid_t.max, status.st_gid) }
-        guard chmod(path, status.st_mode & 0o7777) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
+        let (user, group) = (status.userID.rawValue, status.groupID.rawValue)
+        if chown(path, user, group) != 0 { _ = chown(path, uid_t.max, group) }
+        guard chmod(path, status.permissions.rawValue) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
     }
 
     /// Gives a file the permissions that new files get in its directory.
@@ -97,8 +97,7 @@ enum LocalFile {
         let probe = path + "-mode"
         try create(probe, permissions: .defaultOfFiles)
         defer { unlink(probe) }
-        var status = stat()
-        guard stat(probe, &status) == 0, chmod(path, status.st_mode & 0o7777) == 0 else {
+        guard let permissions = try? Stat(probe).permissions, chmod(path, permissions.rawValue) == 0 else {
             throw StoreSyncError(writing: path, errno: errno)
         }
     }

@@ -55,8 +55,7 @@ struct LocalStore: Sendable {
                     cause: Errno.noSuchFileOrDirectory
                 )
             }
-            var status = stat()
-            guard stat(resolved, &status) != 0 || status.st_mode & S_IFMT == S_IFDIR else {
+            if let status = try Self.status(resolved), status.type != .directory {
                 throw StoreSyncError(
                     .storeNotFound,
                     "\(parent.path) is a file, not a directory. Check the path of the store."
@@ -101,13 +100,13 @@ struct LocalStore: Sendable {
     }
 
     /// The status of the file in the file system; `nil` if it doesn't exist.
-    var status: stat? {
+    var status: Stat? {
         get throws { try Self.status(path) }
     }
 
-    private static func status(_ path: String) throws -> stat? {
+    private static func status(_ path: String) throws -> Stat? {
         do {
-            return try path.fileStatus(followsLinks: false)?.rawValue
+            return try path.fileStatus(followsLinks: false)
         } catch {
             throw StoreSyncError(StoreChangesError(unreachableStore: path, error))
         }
@@ -117,11 +116,11 @@ struct LocalStore: Sendable {
     var exists: Bool {
         get throws {
             guard let status = try status else { return false }
-            guard status.st_mode & S_IFMT == S_IFREG else {
+            guard status.type == .regular else {
                 let reason =
-                    switch status.st_mode & S_IFMT {
-                    case S_IFDIR: "is a directory, not a store. Name a file."
-                    case S_IFLNK: "is a symbolic link to a file that doesn't exist. Is its disk mounted?"
+                    switch status.type {
+                    case .directory: "is a directory, not a store. Name a file."
+                    case .symbolicLink: "is a symbolic link to a file that doesn't exist. Is its disk mounted?"
                     default: "is a device, a pipe or a socket, not a store. Name a file."
                     }
                 throw StoreSyncError(.storeNotFound, "\(path) \(reason)")
@@ -132,7 +131,7 @@ struct LocalStore: Sendable {
 
     /// The file's size in bytes.
     var byteCount: Int64 {
-        get throws { try status.map { Int64($0.st_size) } ?? 0 }
+        get throws { try status?.size ?? 0 }
     }
 
     /// Attributes that distinguish most states of a file without reading its content.
@@ -141,15 +140,11 @@ struct LocalStore: Sendable {
     struct Fingerprint: Equatable {
         private let numbers: [Int64]
 
-        fileprivate init(_ status: stat) {
-            #if canImport(Darwin)
-            let (changed, modified) = (status.st_ctimespec, status.st_mtimespec)
-            #else
+        fileprivate init(_ status: Stat) {
             let (changed, modified) = (status.st_ctim, status.st_mtim)
-            #endif
             numbers = [
-                Int64(truncatingIfNeeded: status.st_dev), Int64(truncatingIfNeeded: status.st_ino),
-                Int64(status.st_size), Int64(changed.tv_sec), Int64(changed.tv_nsec), Int64(modified.tv_sec),
+                Int64(truncatingIfNeeded: status.deviceID.rawValue), Int64(truncatingIfNeeded: status.inode.rawValue),
+                status.size, Int64(changed.tv_sec), Int64(changed.tv_nsec), Int64(modified.tv_sec),
                 Int64(modified.tv_nsec),
             ]
         }

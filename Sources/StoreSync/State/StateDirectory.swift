@@ -3,6 +3,7 @@ package import FileSupport
 public import Foundation
 import GRDB
 import Keychain
+import SystemPackage
 import ThreadSupport
 
 /// This device's memory: its client identifiers, what it has seen, and its pending work.
@@ -148,10 +149,9 @@ public final class StateDirectory: Sendable {
 
     /// Why a path can't be made a state directory.
     private static func obstacle(at url: URL) -> String {
-        var status = stat()
-        guard stat(url.path, &status) == 0 else { return "can't be created" }
-        guard status.st_mode & S_IFMT == S_IFDIR else { return "isn't a directory" }
-        return status.st_uid == geteuid() ? "can't be written" : "belongs to another user"
+        guard let status = try? Stat(url.path) else { return "can't be created" }
+        guard status.type == .directory else { return "isn't a directory" }
+        return status.userID.rawValue == geteuid() ? "can't be written" : "belongs to another user"
     }
 
     // MARK: Access
