@@ -17,11 +17,13 @@ struct ByteParser {
     init(_ source: @escaping Source) { self.source = source }
 
     /// Parses bytes that are in memory.
-    init(_ bytes: some Sequence<UInt8>) {
+    init(_ bytes: ArraySlice<UInt8>) {
         self.init { [] }
-        buffer = ArraySlice(bytes)
-        index = buffer.startIndex
+        buffer = bytes
+        index = bytes.startIndex
     }
+
+    init(_ bytes: [UInt8]) { self.init(bytes[...]) }
 
     /// How many bytes were parsed.
     var position: Int64 { offset + Int64(index - buffer.startIndex) }

@@ -2,16 +2,23 @@
 extension ReplicaLog {
     /// Adds an entry to the conflict log.
     func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
+        try insert(values(of: conflict)[...], of: conflict.set, stamp, other)
+    }
+
+    private func insert(
+        _ content: ArraySlice<StoredValue>,
+        of set: SetID,
+        _ stamp: Stamp,
+        _ other: ChangeAuthor?
+    ) throws {
         try state.db.execute(
             """
             INSERT INTO conflicts
             (client, sequence, stamp, rule, tbl, name, lost, kept, other_client, other_sequence, other_stamp)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [
-                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-                .integer(Int64(stamp.rawValue)),
-            ] + values(of: conflict) + values(of: other)
+            [.text(set.client.rawValue), .integer(Int64(set.sequence)), .integer(Int64(stamp.rawValue))]
+                + content + values(of: other)
         )
     }
 
@@ -47,7 +54,7 @@ extension ReplicaLog {
                     [.integer(Int64(set.stamp.rawValue))] + values(of: other) + [number]
                 )
             } else {
-                try insert(conflict, set.stamp, other)
+                try insert(content, of: conflict.set, set.stamp, other)
             }
         }
         for number in numbers.values.joined() { try db.execute("DELETE FROM conflicts WHERE number = ?", [number]) }

@@ -238,9 +238,7 @@ struct ReplicaLog {
         for entry in ready[..<common] { progress.greatestSchema.add(entry.header.schema) }
         for entry in ready[common...] {
             try Task.checkCancellation()
-            guard let set = try set(entry.reference) else { continue }
-            try fold(set, entry, judgement, &progress)
-            progress.migrations.add(entry)
+            try fold(entry, judgement, &progress)
         }
     }
 
@@ -261,13 +259,40 @@ struct ReplicaLog {
 
     // MARK: Folding and undoing
 
-    private func fold(
-        _ set: SyncChangeSet,
-        _ entry: LogEntry,
+    private func fold(_ entry: LogEntry, _ judgement: SetJudgement, _ progress: inout FoldProgress) throws {
+        guard let folded = try result(of: entry, judgement, &progress) else { return }
+        // First, because it reads the state before the set.
+        let authors = try ConflictAuthors(self, folded.delta).others(of: folded.conflicts)
+        try write(folded.delta)
+        try undo.record(folded.delta, of: entry.reference)
+        let numbers = ReplicaNumbers(state)
+        for (row, wish) in folded.wishes { try numbers.setWish(wish, of: row) }
+        progress.digest.apply(folded.delta, state.schema, digestKey)
+        try db.execute(
+            "UPDATE sets SET status = 1, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
+            [.blob(progress.digest.bytes)] + entry.reference.values
+        )
+        try setConflicts(Array(zip(folded.conflicts, authors)), of: entry.header)
+        progress.migrations.add(entry)
+    }
+
+    /// What folding a set results in.
+    private struct FoldedSet {
+        var delta: StateDelta
+        var conflicts: [Conflict]
+        /// The numbers that inserted rows should have.
+        var wishes: [(RowReference, Int64)]
+    }
+
+    /// Folds a set without writing anything; `nil` if its bytes are gone.
+    ///
+    /// The set itself isn't in memory any more when the result is written.
+    private func result(
+        of entry: LogEntry,
         _ judgement: SetJudgement,
         _ progress: inout FoldProgress
-    ) throws {
-        var set = set
+    ) throws -> FoldedSet? {
+        guard var set = try set(entry.reference) else { return nil }
         set.header = judgement.effective(set.header)
         var schemas = FoldedSchemas()
         schemas.author = try versions.author(of: set.header)
@@ -278,21 +303,11 @@ struct ReplicaLog {
         progress.greatestSchema.add(set.header.schema)
         schemas.greatest = progress.greatestSchema.version?.digest
         let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, schemas: schemas)
-        // First, because it reads the state before the set.
-        let authors = try ConflictAuthors(self, delta).others(of: conflicts)
-        try write(delta)
-        try undo.record(delta, of: entry.reference)
-        let numbers = ReplicaNumbers(state)
-        for change in set.changes {
-            guard case .insert(let row) = change.edit, let wish = row.wish else { continue }
-            try numbers.setWish(wish, of: RowReference(change.table, change.row))
+        let wishes = set.changes.compactMap { change -> (RowReference, Int64)? in
+            guard case .insert(let row) = change.edit, let wish = row.wish else { return nil }
+            return (RowReference(change.table, change.row), wish)
         }
-        progress.digest.apply(delta, state.schema, digestKey)
-        try db.execute(
-            "UPDATE sets SET status = 1, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
-            [.blob(progress.digest.bytes)] + entry.reference.values
-        )
-        try setConflicts(Array(zip(conflicts, authors)), of: set.header)
+        return FoldedSet(delta: delta, conflicts: conflicts, wishes: wishes)
     }
 
     private func undo(_ entry: LogEntry, _ stable: StablePrefix?) throws {

@@ -82,6 +82,7 @@ final class SQLStatement {
     /// Executes a statement whose values are bound, and that returns no rows.
     func run() throws {
         defer { reset() }
+        if let observed { return try observed.execute() }
         while try step() {}
     }
 
@@ -99,11 +100,14 @@ final class SQLStatement {
         // GRDB leaves alone what is bound after this.
         observed?.setUncheckedArguments([])
         try bind(values)
-        if let observed { return try observed.execute() }
         try run()
     }
 
-    func reset() { sqlite3_reset(statement) }
+    /// Makes the statement ready for other values, and frees the present ones: one may be large.
+    func reset() {
+        sqlite3_reset(statement)
+        sqlite3_clear_bindings(statement)
+    }
 
     /// The values of the row.
     var row: [StoredValue] { (0..<sqlite3_column_count(statement)).map(value) }
