@@ -11,8 +11,8 @@ struct SchemaQuestions {
     }
 
     /// The questions that the schema alone raises.
-    var all: [String] {
-        key + references + undeclaredReferences + positions + orderedNumbers + numbersInConditions
+    func all(_ likelyParents: LikelyParents) -> [String] {
+        key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + numbersInConditions
     }
 
     /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
@@ -69,7 +69,7 @@ struct SchemaQuestions {
     }
 
     /// Columns that look like references to a table whose numbers differ between devices.
-    private var undeclaredReferences: [String] {
+    private func undeclaredReferences(_ likelyParents: LikelyParents) -> [String] {
         let declared = Set(table.references.flatMap(\.columns).map(\.sqlName))
         // A natural key may consist of references, as that of a table that joins two others does.
         let ownNumbers: [String] =
@@ -82,16 +82,9 @@ struct SchemaQuestions {
             guard column.affinity == .integer, !declared.contains(name), !ownNumbers.contains(column.name) else {
                 return nil
             }
-            let parent = schema.tables.first { parent in
-                guard case .integer(let key) = parent.key else { return false }
-                let parentName = parent.name.sqlName
-                return [parentName, String(parentName.dropLast(parentName.hasSuffix("s") ? 1 : 0))].contains { parent in
-                    [parent + "_" + key.sqlName, parent + key.sqlName, parent + "_id", parent + "id"].contains(name)
-                }
-            }
-            guard let parent else { return nil }
+            guard let parent = likelyParents.table(of: name) else { return nil }
             return """
-                Does \(column.name) hold numbers of \(parent.name)? They differ between devices: declare it as a \
+                Does \(column.name) hold numbers of \(parent)? They differ between devices: declare it as a \
                 foreign key, or as a reference in the rules ("references").
                 """
         }
@@ -196,4 +189,26 @@ struct SchemaQuestions {
             """
         ]
     }
+}
+
+/// The tables to which columns probably refer, by their names: `tag_id`, `tagid` or `tags_id` to a table `tags`.
+struct LikelyParents {
+    private var tables: [String: String] = [:]
+
+    init(of schema: StoreSchema) {
+        for table in schema.tables {
+            guard case .integer(let key) = table.key else { continue }
+            let name = table.name.sqlName
+            for name in [name, String(name.dropLast(name.hasSuffix("s") ? 1 : 0))] {
+                for column in [name + "_" + key.sqlName, name + key.sqlName, name + "_id", name + "id"] {
+                    tables[column] = tables[column] ?? table.name
+                }
+            }
+        }
+    }
+
+    /// The table to which a column probably refers.
+    ///
+    /// - Parameter column: The column's name as SQLite compares it.
+    func table(of column: String) -> String? { tables[column] }
 }

@@ -3,14 +3,20 @@ package import GRDB
 /// The schema of a store: what of it synchronizes, and what doesn't and why.
 public struct StoreSchema: Hashable, Sendable {
     /// The tables that synchronize, in the order of their names.
-    public var tables: [TableSchema]
+    public private(set) var tables: [TableSchema]
+    /// Where each of them is, by its name as SQLite compares it.
+    private var indexes: [String: Int]
     /// What there is to say of each table of the store, in the order of their names.
     public var reports: [TableReport]
     /// The foreign keys of tables that don't synchronize.
     package var unsynchronizedReferences: [UnsynchronizedReference] = []
 
     /// The table of a name.
-    public func table(_ name: String) -> TableSchema? { tables.first { $0.name.isSameName(as: name) } }
+    public func table(_ name: String) -> TableSchema? { indexes[name.sqlName].map { tables[$0] } }
+
+    private static func indexes(of tables: [TableSchema]) -> [String: Int] {
+        Dictionary(zip(tables.map(\.name.sqlName), tables.indices)) { first, _ in first }
+    }
 
     /// Whether a store with these tables belongs to Core Data.
     package static func isOfCoreData(tables: some Sequence<String>) -> Bool {
@@ -47,18 +53,20 @@ public struct StoreSchema: Hashable, Sendable {
             tables.append(table)
         }
         self.tables = tables
+        indexes = Self.indexes(of: tables)
         self.reports = reports
         let rowColumns = RowColumns(SchemaDescription(self))
         for listed in list {
-            guard let table = tables.first(where: { $0.name == listed.name }),
-                let reason = SchemaQuestions(table, self).exclusion(rowColumns)
+            guard let table = table(listed.name), let reason = SchemaQuestions(table, self).exclusion(rowColumns)
             else { continue }
             reports.append(TableReport(table.name, excludedBecause: reason, isUnsuitable: true))
             unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
         }
-        self.reports = reports
-        self.tables.removeAll { table in reports.contains { $0.table == table.name } }
-        for table in self.tables { self.reports.append(TableReport(table, SchemaQuestions(table, self).all)) }
+        let excluded = Set(reports.map(\.table))
+        self.tables.removeAll { excluded.contains($0.name) }
+        indexes = Self.indexes(of: self.tables)
+        let likelyParents = LikelyParents(of: self)
+        self.reports = reports + self.tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents)) }
         self.reports.sort { $0.table.precedes($1.table) }
     }
 
