@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -220,6 +221,8 @@ extension SynchronizationOperation {
         var all: [SyncBaseline]
         /// Those whose files have all arrived, as far as listings of their folders show it.
         var whole: [SyncBaseline]
+        /// The digests of their stores.
+        var contents: [UploadName: ContentRoot]
 
         /// The newest two that contain change sets and whose files have all arrived.
         var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
@@ -232,14 +235,20 @@ extension SynchronizationOperation {
         async let listed = catalog.files(of: stores.considered)
         let manifests = try await catalog.manifests(of: stores.considered).manifests
         let lists = try await listed
+        var contents: [UploadName: ContentRoot] = [:]
         let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isWhole: Bool)? in
             let isFirst = manifest.name == origin.baseline
             guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
             let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
+            contents[manifest.name] = manifest[.store]?.contentRoot
             let isWhole = (try? StoreChain(manifest, among: manifests))?.isWhole(lists) ?? false
             return (SyncBaseline(upload: manifest.name, vector: vector), isWhole)
         }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
-        return Baselines(all: found.map(\.baseline), whole: found.filter(\.isWhole).map(\.baseline))
+        return Baselines(
+            all: found.map(\.baseline),
+            whole: found.filter(\.isWhole).map(\.baseline),
+            contents: contents
+        )
     }
 
     /// Returns the newest of the baselines on the remote whose files have all arrived.

@@ -138,6 +138,11 @@ extension SynchronizationOperation {
         if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
             baseline = baselines.all.first { $0.upload == origin.baseline }
         }
+        if baseline == nil, let equal = try await baselineInStore(baselines, context) {
+            // The store is there already, so this only records it.
+            try await download(equal.upload, to: request.url, context)
+            baseline = equal
+        }
         let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
         if let baseline, try await copyStore(to: copy, ifItIs: baseline.upload, context) {
             let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
@@ -164,6 +169,17 @@ extension SynchronizationOperation {
             return beginning
         case nil: throw unrelatedStore
         }
+    }
+
+    /// The baseline that the local store equals although this device has no record of that, as of a copied file.
+    private func baselineInStore(_ baselines: Baselines, _ context: OperationContext) async throws -> SyncBaseline? {
+        let copy = try await context.temporaryDirectory().appending(path: "unknown.sqlite")
+        let root = try await context.blocking { [request, document] in
+            let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
+            defer { try? FileManager.default.removeItem(at: copy) }
+            return try StoreSnapshot.take(of: store, at: copy).contentRoot
+        }
+        return baselines.whole.first { baselines.contents[$0.upload] == root }
     }
 
     /// Copies the local store if it's unchanged since an upload; returns whether it is.

@@ -97,8 +97,19 @@ extension SynchronizationOperation {
             """
             \(document.document) has stores on the remote with edits that this store lacks, of \(clients(others)). If another \
             device is synchronizing the document for the first time, wait until it has ended, and synchronize again. Only if \
-            none is and the error stays, settle the stores before the first synchronization: pull with --from CLIENT, then \
-            push with --resolves.
+            none is and the error stays, let this store begin: push it with --resolves, and synchronize it. Then synchronize \
+            the other stores with --take both, which keeps the rows of both.
+            """
+        )
+    }
+
+    /// The error of a store that lacks the edits of later uploads, which no device would get if the document began with it.
+    private func continued(by heads: [UploadName]) -> StoreSyncError {
+        StoreSyncError(
+            undecided(.diverged),
+            """
+            \(request.url.path) has no edits since its last push or pull, but \(heads.map { "\($0)" }.joined(separator: " and ")) \
+            on the remote has later ones. Pull first, then synchronize.
             """
         )
     }
@@ -151,6 +162,7 @@ extension SynchronizationOperation {
         )
         let uploaded = try await context.addChild(upload).value
         let record = try await record(context)
+        guard uploaded.continuedBy.isEmpty else { throw continued(by: uploaded.continuedBy) }
         guard uploaded.divergedFrom.isEmpty, let baseline = record?.base else {
             throw diverged(from: uploaded.divergedFrom)
         }

@@ -17,6 +17,8 @@ public struct WholeStoreUpload: Sendable, Hashable {
     public internal(set) var isUnchanged: Bool
     /// Clients that have uploaded a store with edits that this one lacks; the user must resolve the divergence.
     public let divergedFrom: [RemoteIdentifier]
+    /// The heads of the document that continue it, if the store is the same as an upload that isn't a head any more.
+    let continuedBy: [UploadName]
     /// Warnings for the user, in full sentences.
     public internal(set) var warnings: [String]
 }

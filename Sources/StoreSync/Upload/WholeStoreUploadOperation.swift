@@ -346,7 +346,8 @@ public actor WholeStoreUploadOperation: Operation {
         let manifests = target.published.manifests + (isPublished ? [] : [manifest])
         let heads = Lineage.heads(of: manifests).map(\.name)
         // If another upload includes this one, that upload continues it, so nothing has diverged.
-        let diverged = heads.contains(name) ? heads.filter { $0 != name } : []
+        let isHead = heads.contains(name)
+        let diverged = isHead ? heads.filter { $0 != name } : []
         let divergence = diverged.map {
             """
             \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) --generation \
@@ -361,6 +362,7 @@ public actor WholeStoreUploadOperation: Operation {
             isEncrypted: seal.isEncrypted,
             isUnchanged: false,
             divergedFrom: Set(diverged.map(\.client)).sorted(),
+            continuedBy: isHead ? [] : heads,
             warnings: document.allWarnings + identityWarnings(target.client) + divergence
         )
     }

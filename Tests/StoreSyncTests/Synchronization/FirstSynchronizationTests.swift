@@ -105,5 +105,46 @@ struct FirstSynchronizationTests {
             "\(error as Any)"
         )
         #expect(try !fixture.files().keys.contains { $0.hasSuffix("origin.plist") })
+        // As the error says.
+        _ = try await b.push(resolves: true).value
+        _ = try await b.synchronize().value
+        #expect(await code { try await a.synchronize().value } == .unrelatedStore)
+        _ = try await a.synchronize(SynchronizationRequest(url: a.store, takes: .both)).value
+        _ = try await b.synchronize().value
+        #expect(try titles(a) == ["a", "new of a", "new of b"] && titles(b) == titles(a))
+    }
+
+    @Test("A store that was pushed and that later pushes continue begins no document")
+    func superseded() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
+        try fill(a)
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try a.execute("INSERT INTO note (title) VALUES ('new')")
+        _ = try await a.push().value
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(error?.code == .diverged && error?.description.contains("Pull first") == true, "\(error as Any)")
+        #expect(try !fixture.files().keys.contains { $0.hasSuffix("origin.plist") })
+        // As the error says.
+        _ = try await b.pull().value
+        for device in [b, c, a] { _ = try await device.synchronize().value }
+        for device in [a, b, c] { #expect(try titles(device) == ["a", "new"]) }
+    }
+
+    @Test("A copy of the store with which a document begins is in step, although no record tells where it comes from")
+    func copied() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try fill(a)
+        try FileManager.default.copyItem(at: a.store, to: b.store)
+        _ = try await a.synchronize().value
+        try a.execute("INSERT INTO note (title) VALUES ('new')")
+        _ = try await a.synchronize().value
+        let result = try await b.synchronize().value
+        #expect(result.transfer == nil && result.applied["note"]?.inserted == 1 && result.publishedChanges == 0)
+        try b.execute("UPDATE note SET title = title || ' of b'")
+        for device in [b, a] { _ = try await device.synchronize().value }
+        #expect(try titles(a) == ["a of b", "new of b"] && titles(b) == titles(a))
     }
 }
