@@ -254,8 +254,8 @@ struct ApplicationUnlocking: Sendable {
                 The password of \(hierarchy.application) was changed, but the remote has an older key file. The \
                 current one is still arriving, or the storage was put back to an older state. Try again when \
                 everything has arrived. If the storage was really put back, change the password on a device that hasn't \
-                seen the change, or in a new state directory (--state) with the former password: then this device \
-                continues.
+                seen the change, or in a new state directory (--state) with the former password, until it was changed \
+                \(seen) times in all, now \(keyFile.passwordVersion): then this device continues.
                 """
             )
         }

@@ -45,11 +45,9 @@ extension SynchronizationOperation {
         defer { try? FileManager.default.removeItem(at: folder) }
         let sets = try await replica.using(context) { try $0.makeCheckpoint(at: checkpoint, withStoreAt: store) }
         let vector = Dictionary(uniqueKeysWithValues: sets.map { ($0.rawValue, $1.sequence) })
-        try await context.blocking { [state, key, request] in
+        try await context.blocking { [state] in
             try SQLiteHeader.normalize(store)
             try AppliedSets.note(vector, in: checkpoint, at: state.now())
-            // A client that was removed and came back has merged its store.
-            try state.keepStore(at: LocalStore(request.url).path, document: key)
         }
         // Every set that a baseline contains is published: another device may need to undo it.
         if vector[memory.client] ?? 0 > memory.sequence ?? 0 {

@@ -153,6 +153,10 @@ public actor SynchronizationOperation: Operation {
         if !merged.isWaiting, !news.missesSets { hasTriedBaselines = false }
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
+        try await context.blocking { [state, key, request] in
+            // A client that was removed and came back has merged its store.
+            try state.keepStore(at: LocalStore(request.url).path, document: key)
+        }
         // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.
         var late = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))

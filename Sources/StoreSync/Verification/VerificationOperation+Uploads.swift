@@ -42,7 +42,8 @@ extension VerificationOperation {
                 document.manifest(name),
                 code: "rolledBack",
                 """
-                \(name.atStart) was seen before and is missing now. \(Lineage.reasons(forMissing: name, among: manifests))
+                \(name.atStart) was seen before and is missing now. \(Lineage.reasons(forMissing: name, among: manifests)) \
+                If it's lost: push from this device with --whole, or run storesync vacuum if the document synchronizes.
                 """
             )
         }

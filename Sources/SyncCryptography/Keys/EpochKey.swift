@@ -33,8 +33,8 @@ public struct EpochKey: Sendable, Equatable {
             .otherEpoch,
             """
             A sealed file belongs to another epoch of the application: it's left over from before the application was created \
-            again, the application has just been created again, or the file's header is damaged. Synchronize again: a file that \
-            is left over isn't needed.
+            again, the application has just been created again, or the file's header is damaged. Try again. If the error stays, \
+            move the file out of the application's folder: one from before isn't needed.
             """
         )
     }

@@ -163,6 +163,23 @@ struct SeveralDocumentsTests {
         #expect(a.state.replicas().isEmpty)
     }
 
+    @Test("A client that was removed and has merged its store since creates a removed document again with it")
+    func recreationByARemovedClient() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('a')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let client = try RemoteIdentifier(#require(a.synchronizationMemory()?.client))
+        _ = try await b.remove(client, from: fixture.document).value
+        try a.execute("INSERT INTO note (title) VALUES ('later')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        _ = try await b.removeDocument().value
+        await #expect(throws: (any Error).self) { try await a.synchronize().value }
+        _ = try await a.push(recreates: true).value
+        _ = try await a.synchronize().value
+        #expect(try a.query("SELECT title FROM note") == ["a", "later"])
+    }
+
     @Test("A removed document or application leaves no replica, and a document that is created again has one")
     func removal() async throws {
         let fixture = try Fixture()
