@@ -87,6 +87,12 @@ struct OutputOptions: ParsableArguments {
     @Flag(help: "Print details to standard error.")
     var verbose = false
 
+    func validate() throws {
+        guard !quiet || !verbose else {
+            throw ValidationError("--quiet and --verbose contradict each other. Give only one of them.")
+        }
+    }
+
     var logger: Logger {
         var logger = Logger(label: "storesync") { StreamLogHandler.standardError(label: $0) }
         logger.logLevel = verbose ? .debug : .error

@@ -5,6 +5,7 @@ import SyncCryptography
 extension Password {
     /// Reads a password from a file, which may be a pipe.
     init(file path: String) throws {
+        guard !path.isEmpty else { throw UsageError("The name of the password file is empty. Name a file.") }
         let data: Data
         do {
             let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))

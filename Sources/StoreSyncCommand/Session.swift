@@ -152,7 +152,7 @@ final class CommandDelegate: ApplicationSyncDelegate {
     }
 
     private func isUnencrypted(_ application: RemoteIdentifier) -> String {
-        "\(application) is not encrypted. Join it with --no-encrypt, or encrypt another application."
+        "\(application) is not encrypted. Join it with --no-encrypt, or name another application with --app and encrypt that."
     }
 
     func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {

@@ -78,7 +78,7 @@ struct Sync: AsyncParsableCommand {
 
         struct Published: Encodable {
             let changes: Int
-            /// The size of the written files; with `--dry-run`, the size of the edits alone.
+            /// The size of the files of change sets, without an uploaded store; with `--dry-run`, the size of the edits alone.
             let bytes: Int64
         }
 

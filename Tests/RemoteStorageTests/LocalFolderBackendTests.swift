@@ -54,6 +54,15 @@ struct LocalFolderBackendTests {
         #expect(error.message.contains("“busy” got new files") && !error.message.contains("disk"), "\(error)")
     }
 
+    @Test("names the folder, too, if the permissions forbid a request: a file that can't be created has none")
+    func permissions() throws {
+        for cause in [Errno.permissionDenied, .notPermitted] {
+            let error = RemoteError(cause, at: try RemotePath("folder/new"), in: "/mnt/share")
+            #expect(error.code == .notAllowed)
+            #expect(error.message.hasPrefix("The permissions of “folder/new”, or of the folder it's in, "), "\(error)")
+        }
+    }
+
     @Test("signals changes in a directory that doesn't exist yet, also to a backend that forwards")
     func changes() async throws {
         try await withTemporaryFolder { folder in

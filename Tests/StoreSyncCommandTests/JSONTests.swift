@@ -204,6 +204,17 @@ extension CommandTests {
             #expect(result.errorOutput.contains("[storeNotFound]"))
         }
 
+        @Test("--quiet and --verbose contradict each other, also for a command that needs no remote")
+        func contradiction() async throws {
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
+            for command in [["status"] + laptop.options, ["check", laptop.store.path], ["demo"]] {
+                let result = try await fixture.run(command + ["--quiet", "--verbose", "--json"])
+                #expect(result.status == 64, "\(result)")
+                #expect(try result.errorMessage().contains("--quiet and --verbose contradict each other"), "\(result)")
+            }
+        }
+
         @Test("Warnings go to standard error, beside the one object")
         func warnings() async throws {
             let fixture = try Fixture()

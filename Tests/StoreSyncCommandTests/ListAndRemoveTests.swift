@@ -125,6 +125,9 @@ extension CommandTests {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
             let client = try #require(try await desktop.run("status").json()["client"]?.string)
+            let itself = try await desktop.run("remove", "client", client, "--yes")
+            try expectFailure(itself, 64, "invalidIdentifier")
+            #expect(try itself.errorMessage().hasSuffix("Remove it from another device."), "\(itself)")
             let arguments = ["remove", "client", client, "--document", "notes"] + laptop.options + ["--json"]
             try expectFailure(try await fixture.run(arguments), 64, "usage")
             let removed = try await fixture.run(arguments + ["--yes"])

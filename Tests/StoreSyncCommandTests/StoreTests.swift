@@ -56,6 +56,24 @@ extension CommandTests {
             try await expectFailure(device, 66, "storeNotFound")
         }
 
+        @Test("A path that ends with a slash names a directory, and no command creates a file there")
+        func slash() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let path = desktop.home.appending(path: "new").path + "/"
+            for command in ["pull", "sync", "push"] {
+                let result = try await desktop.run(command, path, "--document", "notes", "--no-encrypt")
+                #expect(result.status == 66, "\(result)")
+                #expect(try result.errorCode() == "storeNotFound")
+                #expect(try result.errorMessage().contains("\(path) names a directory"), "\(result)")
+                #expect(try Listing(of: desktop.home).isEmpty)
+            }
+            let existing = try await desktop.run("push", laptop.store.path + "/", "--document", "notes", "--no-encrypt")
+            #expect(existing.status == 66, "\(existing)")
+        }
+
         @Test("A symbolic link to a missing file or to itself fails with storeNotFound")
         func brokenLink() async throws {
             let device = try Fixture().device("laptop")

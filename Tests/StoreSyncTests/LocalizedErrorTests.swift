@@ -20,6 +20,15 @@ struct LocalizedErrorTests {
         #expect(Self.errors[index].localizedDescription == "Try again.")
     }
 
+    @Test("An error of the storage names its path once, and says that it's on the remote")
+    func path() throws {
+        let path = try RemotePath("notes/info")
+        let naming = StoreSyncError(RemoteError(.notAllowed, "“\(path)” is forbidden.", path: path))
+        #expect(naming.message == "“notes/info” is forbidden. (on the remote)")
+        let other = StoreSyncError(RemoteError(.notAllowed, "It's forbidden.", path: path))
+        #expect(other.message == "It's forbidden. (notes/info on the remote)")
+    }
+
     @Test("The localized description of a supervisor's error is its description")
     func supervisor() async throws {
         let supervisor = OperationSupervisor()

@@ -34,7 +34,8 @@ extension RemoteError {
         }
         switch error {
         case .permissionDenied, .notPermitted:
-            let message = "The permissions of “\(name)” don't allow this (\(error)). Ask the owner for access."
+            let message =
+                "The permissions of “\(name)”, or of the folder it's in, don't allow this (\(error)). Ask the owner for access."
             self.init(.notAllowed, message, path: path, cause: error)
         case .readOnlyFileSystem:
             let message = "“\(name)” is on a read-only file system. Mount that file system writable."

@@ -235,7 +235,11 @@ public actor ApplicationRegistrationOperation: Operation {
     var mismatch: StoreSyncError {
         StoreSyncError(
             .encryptionMismatch,
-            "\(request.application) is not encrypted, but encryption was asked for. Nothing was written. Join it without encryption, or use another application."
+            """
+            \(request.application) is not encrypted, but encryption was asked for, or a password was given. Nothing was \
+            written. Join it with neither (leave out --encrypt, --password-file and STORESYNC_PASSWORD), or use another \
+            application.
+            """
         )
     }
 }

@@ -14,6 +14,26 @@ extension WholeStoreDownloadOperation {
         var isUnrelated = false
     }
 
+    /// Returns the store to download.
+    ///
+    /// - Throws: ``StoreSyncError/Code/rolledBack`` if there is none although this device has seen uploads that are missing.
+    func source(of choice: inout StoreChoice, _ memory: RollbackMemory) async throws -> StoreSource {
+        do {
+            return try await choice.source()
+        } catch let error as StoreSyncError where error.code == .noUploadedStore {
+            let published = choice.published
+            guard let newest = memory.missing(from: published.names, published.manifests).first else { throw error }
+            throw StoreSyncError(
+                .rolledBack,
+                """
+                \(newest.atStart) of \(document.document) is missing on the remote, and this device has seen it. \
+                \(Lineage.reasons(forMissing: newest, among: published.manifests)) Pull again later; if it is lost, restore \
+                the remote from a backup, or push with --whole from a device that has the store.
+                """
+            )
+        }
+    }
+
     /// Refuses a store if an upload is missing that this device knows or that other devices have seen.
     ///
     /// Returns the missing uploads if the user accepts that.

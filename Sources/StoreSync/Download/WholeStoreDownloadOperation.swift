@@ -97,7 +97,7 @@ public actor WholeStoreDownloadOperation: Operation {
             )
         }
         var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
-        let source = try await choice.source()
+        let source = try await source(of: &choice, memory)
         let journal = state.pullJournal(of: store.path, in: key)
         let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
         try await context.blocking { StoreReplacement.removeLeftovers(of: store, but: kept) }

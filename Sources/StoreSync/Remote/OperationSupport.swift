@@ -65,7 +65,10 @@ extension RemoteIdentifier {
 extension StoreSyncError {
     /// Translates an error of the storage.
     package init(_ error: RemoteError) {
-        let place = error.path.map { " (\($0) on the remote)" } ?? ""
+        let place =
+            error.path.map { path in
+                error.message.contains("“\(path)”") ? " (on the remote)" : " (\(path) on the remote)"
+            } ?? ""
         // If the root isn't a folder, there is no remote to read from or write to.
         let isNoRemote = error.code == .wrongKind && error.path == .root
         self.init(isNoRemote ? .remoteUnavailable : Self.code(for: error.code), error.message + place, cause: error)

@@ -51,7 +51,7 @@ public actor ClientRemovalOperation: Operation {
             guard own != client.rawValue else {
                 throw StoreSyncError(
                     .invalidIdentifier,
-                    "\(client) is this device itself. Remove it from another device, or delete the state directory."
+                    "\(client) is this device itself, which can't remove itself. Remove it from another device."
                 )
             }
             let seal = try await access.sealForRemoval(context)

@@ -15,7 +15,9 @@ public struct Synchronization: Sendable, Hashable {
     public let applied: [String: ChangeCounts]
     /// How many edits of this device were published.
     public let publishedChanges: Int
-    /// The size of the files in which edits were published, in bytes; for a preview, the size of the edits alone.
+    /// The size of the files in which edits were published, in bytes, without a whole store that was uploaded.
+    ///
+    /// For a preview, it's the size of the edits alone.
     public let publishedBytes: Int64
     /// How many entries the conflict log has gained.
     public let conflicts: Int

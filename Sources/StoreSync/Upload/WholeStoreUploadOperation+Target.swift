@@ -93,8 +93,8 @@ extension WholeStoreUploadOperation {
             .rolledBack,
             """
             \(newest.atStart) of \(document.document) is missing on the remote, and no other upload includes it. \
-            \(Lineage.reasons(forMissing: newest, among: published.manifests)) Nothing was published. Push again later, \
-            or with --whole if it is lost.
+            \(Lineage.reasons(forMissing: newest, among: published.manifests)) Nothing was published. Try again later; \
+            if it is lost, push with --whole.
             """
         )
     }

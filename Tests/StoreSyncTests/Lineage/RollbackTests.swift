@@ -76,6 +76,31 @@ struct RollbackTests {
         #expect(try scene.b.notes() == scene.a.notes())
     }
 
+    @Test("a device that has seen uploads notices that all are missing, and its whole copy repairs the loss")
+    func allMissing() async throws {
+        let scene = try await Scene()
+        let client = try await scene.a.register().value.client
+        let stores = "\(scene.fixture.hierarchy.document(scene.fixture.document).wholeStores)/"
+        try scene.fixture.restore(scene.fixture.files().filter { !$0.key.hasPrefix(stores) })
+        for device in [scene.a, scene.b] {
+            #expect(try await device.status().value.unreadable.map(\.code) == [.rolledBack])
+            #expect(await code { try await device.push().value } == .rolledBack)
+            #expect(await code { try await device.pull(from: client).value } == .rolledBack)
+            #expect(await code { try await device.pull(acceptRollback: true).value } == .rolledBack)
+            let error = await #expect(throws: StoreSyncError.self) { try await device.pull().value }
+            #expect(error?.code == .rolledBack)
+            #expect(error?.message.hasPrefix("Generation 5 of client \(client)") == true, "\(error as Any)")
+            #expect(error?.message.contains("push with --whole") == true, "\(error as Any)")
+        }
+        let fresh = try scene.fixture.device("fresh")
+        #expect(await code { try await fresh.pull().value } == .noUploadedStore)
+        #expect(try await scene.b.push(whole: true).value.generation == 6)
+        for device in [scene.a, fresh] {
+            _ = try await device.pull().value
+            #expect(try device.notes() == scene.b.notes())
+        }
+    }
+
     @Test("an accepted rollback is remembered, and the store that it replaces is given up")
     func accepted() async throws {
         let scene = try await Scene()
