@@ -207,8 +207,6 @@ struct LikelyParents {
         }
     }
 
-    /// The table to which a column probably refers.
-    ///
-    /// - Parameter column: The column's name as SQLite compares it.
+    /// The table to which a column probably refers, by its name as SQLite compares it.
     func table(of column: String) -> String? { tables[column] }
 }
