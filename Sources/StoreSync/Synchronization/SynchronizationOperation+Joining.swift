@@ -138,7 +138,7 @@ extension SynchronizationOperation {
         if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
             baseline = baselines.all.first { $0.upload == origin.baseline }
         }
-        if baseline == nil, let equal = try await baselineInStore(baselines, context) {
+        if baseline == nil, request.takes == nil, let equal = try await baselineInStore(baselines, context) {
             // The store is there already, so this only records it.
             try await download(equal.upload, to: request.url, context)
             baseline = equal
