@@ -221,6 +221,8 @@ extension SynchronizationOperation {
         var whole: [SyncBaseline]
         /// The digests of their stores.
         var contents: [UploadName: ContentRoot]
+        /// The uploads that aren't baselines.
+        var pushes: Set<UploadName>
 
         /// The newest two that contain change sets and whose files have all arrived.
         var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
@@ -245,7 +247,8 @@ extension SynchronizationOperation {
         return Baselines(
             all: found.map(\.baseline),
             whole: found.filter(\.isWhole).map(\.baseline),
-            contents: contents
+            contents: contents,
+            pushes: Set(manifests.filter { $0.synchronized == nil && $0.name != origin.baseline }.map(\.name))
         )
     }
 

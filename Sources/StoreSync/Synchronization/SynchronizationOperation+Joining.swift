@@ -129,19 +129,18 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> SynchronizedStore.Beginning {
         let baselines = try await baselines(since: origin)
-        if try await !storeExists(context) {
-            try await download(newest(of: baselines).upload, to: request.url, context)
-            transfer = .downloaded
-        }
-        let record = try await settledRecord(context)
-        var baseline = baselines.all.first { $0.upload == record?.base }
-        if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
-            baseline = baselines.all.first { $0.upload == origin.baseline }
-        }
-        if baseline == nil, request.takes == nil, let equal = try await baselineInStore(baselines, context) {
+        var baseline: SyncBaseline?
+        switch try await relation(to: baselines, origin, context) {
+        case .outdated:
+            let newest = try newest(of: baselines)
+            try await download(newest.upload, to: request.url, context)
+            (baseline, transfer) = (newest, .downloaded)
+        case .copy(let equal):
             // The store is there already, so this only records it.
             try await download(equal.upload, to: request.url, context)
             baseline = equal
+        case .recorded(let recorded): baseline = recorded
+        case .unrelated: break
         }
         let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
         if let baseline, try await copyStore(to: copy, ifItIs: baseline.upload, context) {
@@ -149,7 +148,7 @@ extension SynchronizationOperation {
             return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
         }
         if let lost = baseline, !baselines.whole.contains(lost) {
-            guard request.takes != nil else { throw incomplete(lost) }
+            guard request.takes != nil else { throw incomplete(lost.upload) }
             baseline = nil
         }
         if let baseline { return try await beginning(with: baseline, origin, context) }
@@ -171,15 +170,59 @@ extension SynchronizationOperation {
         }
     }
 
-    /// The baseline that the local store equals although this device has no record of that, as of a copied file.
-    private func baselineInStore(_ baselines: Baselines, _ context: OperationContext) async throws -> SyncBaseline? {
-        let copy = try await context.temporaryDirectory().appending(path: "unknown.sqlite")
-        let root = try await context.blocking { [request, document] in
+    /// What the local store is to the document, before this device has a replica of it.
+    private enum Relation {
+        /// It doesn't exist, or has no edits and lacks those of newer baselines.
+        case outdated
+        /// It's a copy of this baseline, and no record tells that.
+        case copy(SyncBaseline)
+        /// It was this baseline, and may have been edited since.
+        case recorded(SyncBaseline)
+        /// Nothing tells its edits from the document's rows.
+        case unrelated
+    }
+
+    private func relation(
+        to baselines: Baselines,
+        _ origin: SyncOrigin,
+        _ context: OperationContext
+    ) async throws -> Relation {
+        guard try await storeExists(context) else { return .outdated }
+        let record = try await settledRecord(context)
+        // An app may have put another file at the path.
+        let isOtherFile = try await context.blocking { [request] in
+            guard let former = record?.file, let file = try LocalStore(request.url).file else { return false }
+            return !file.isProbably(former)
+        }
+        if let base = record?.base, !isOtherFile {
+            if let baseline = baselines.all.first(where: { $0.upload == base }) { return .recorded(baseline) }
+            // This device pushed it while another one began the document, and no other device may publish its edits.
+            let isOwnPush = base.client == client && baselines.pushes.contains(base)
+            if isOwnPush, record?.contained.contains(origin.baseline) ?? false,
+                let first = baselines.all.first(where: { $0.upload == origin.baseline })
+            {
+                return .recorded(first)
+            }
+        }
+        guard request.takes == nil else { return .unrelated }
+        let root = try await contentRoot(context)
+        if let equal = baselines.whole.first(where: { baselines.contents[$0.upload] == root }) { return .copy(equal) }
+        guard let record, let base = record.base, record.contained.contains(origin.baseline),
+            !baselines.pushes.contains(base), !isOtherFile
+        else { return .unrelated }
+        // A former baseline.
+        guard record.contentRoot == root.description else { throw incomplete(base) }
+        return .outdated
+    }
+
+    /// The digest of the local store.
+    private func contentRoot(_ context: OperationContext) async throws -> ContentRoot {
+        let copy = try await context.temporaryDirectory().appending(path: "digested.sqlite")
+        return try await context.blocking { [request, document] in
             let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
             defer { try? FileManager.default.removeItem(at: copy) }
             return try StoreSnapshot.take(of: store, at: copy).contentRoot
         }
-        return baselines.whole.first { baselines.contents[$0.upload] == root }
     }
 
     /// Copies the local store if it's unchanged since an upload; returns whether it is.
@@ -201,13 +244,13 @@ extension SynchronizationOperation {
     }
 
     /// The error of an edited store whose edits can't be told from the document's rows.
-    private func incomplete(_ baseline: SyncBaseline) -> StoreSyncError {
+    private func incomplete(_ baseline: UploadName) -> StoreSyncError {
         StoreSyncError(
             .noUploadedStore,
             """
-            This device has no record of \(request.url.lastPathComponent), and \(baseline.upload), with which the store \
-            would be compared to find your edits, is incomplete on the remote: it is still arriving, or was lost. Nothing was \
-            changed. Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
+            \(baseline.atStart), with which \(request.url.lastPathComponent) would be compared to find your edits, isn't \
+            complete on the remote: it is still arriving, was lost, or newer stores have replaced it. Nothing was changed. \
+            Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
             store and of the document.
             """
         )
@@ -216,12 +259,9 @@ extension SynchronizationOperation {
     /// This device's record of the store, also if a download died when it had just replaced the store.
     private func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
         guard let record = try await record(context), record.pending != nil else { return try await record(context) }
-        let copy = try await context.temporaryDirectory().appending(path: "pending.sqlite")
-        return try await context.blocking { [state, request, document] in
-            let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
-            let root = try StoreSnapshot.take(of: store, at: copy).contentRoot
-            try FileManager.default.removeItem(at: copy)
-            return try state.settlePull(of: record, contentRoot: root, file: store.file)
+        let root = try await contentRoot(context)
+        return try await context.blocking { [state, request] in
+            try state.settlePull(of: record, contentRoot: root, file: LocalStore(request.url).file)
         }
     }
 

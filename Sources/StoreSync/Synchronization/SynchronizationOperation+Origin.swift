@@ -84,8 +84,9 @@ extension SynchronizationOperation {
             """
             \(request.url.path) doesn't come from a store of \(document.document) on the remote, which was pushed by \
             \(clients(Lineage.heads(of: manifests).map(\.name.client))). If another device is synchronizing the document for \
-            the first time, wait until it has ended. Otherwise synchronize first on the device that has pushed. Then \
-            synchronize here with --take both, which keeps the rows of both stores.
+            the first time, wait until it has ended. Otherwise synchronize first on the device that has pushed, or pull to a \
+            path where no store is and synchronize that. Then synchronize here with --take both, which keeps the rows of both \
+            stores.
             """
         )
     }
@@ -141,7 +142,7 @@ extension SynchronizationOperation {
                     .storeNotFound,
                     """
                     There is no store at \(store.path) on this device, and no device has synchronized \(document.document) \
-                    yet. Check the path, or synchronize first on a device that has the store.
+                    yet. Check the path, synchronize first on a device that has the store, or pull it if it was pushed.
                     """
                 )
             }

@@ -99,7 +99,11 @@ extension VerificationOperation {
     }
 
     private func missingFile(_ path: RemotePath) {
-        problem(path, code: "missing", "It has not arrived, or was removed. Push again if it stays missing.")
+        problem(
+            path,
+            code: "missing",
+            "It has not arrived, or was removed. If it stays missing, push again, or run storesync vacuum if the document synchronizes."
+        )
     }
 
     /// Checks a store that is a delta, with what it builds on.

@@ -147,4 +147,72 @@ struct FirstSynchronizationTests {
         for device in [b, a] { _ = try await device.synchronize().value }
         #expect(try titles(a) == ["a of b", "new of b"] && titles(b) == titles(a))
     }
+
+    @Test(
+        "A store that was downloaded as a baseline that newer ones have replaced has no edits, or those can't be found"
+    )
+    func formerBaseline() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        let (c, d) = (try fixture.device("c"), try fixture.device("d"))
+        try fill(a)
+        for device in [a, b] { _ = try await device.synchronize().value }
+        func renew(_ title: String) async throws {
+            try b.execute("UPDATE note SET title = '\(title)' WHERE title <> 'kept'")
+            _ = try await b.synchronize().value
+            _ = try await b.vacuum().value
+        }
+        try b.execute("INSERT INTO note (title) VALUES ('kept')")
+        try await renew("1")
+        for device in [c, d] { _ = try await device.pull().value }
+        try d.execute("UPDATE note SET title = 'of d' WHERE title = '1'")
+        for title in ["2", "3", "4"] { try await renew(title) }
+        #expect(try await c.synchronize().value.publishedChanges == 0)
+        #expect(await code { try await d.synchronize().value } == .noUploadedStore)
+        _ = try await b.synchronize().value
+        for device in [b, c] { #expect(try titles(device) == ["4", "kept"]) }
+        _ = try await d.synchronize(SynchronizationRequest(url: d.store, takes: .both)).value
+        #expect(try titles(d).isSuperset(of: ["of d", "kept"]))
+        #expect(try d.query("SELECT count(*) FROM note WHERE title = 'kept'") == ["1"])
+    }
+
+    @Test("Another store at the path of a pulled one isn't taken for that one", arguments: [TakenSide.remote, .both])
+    func otherFile(side: TakenSide) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try fill(a)
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        _ = try await a.synchronize().value
+        try FileManager.default.removeItem(at: b.store)
+        try fill(b)
+        #expect(await code { try await b.synchronize().value } == .unrelatedStore)
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: side)).value
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == (side == .both ? ["a", "b"] : ["a"]) && titles(b) == titles(a))
+    }
+
+    @Test("A long push isn't published if another device has begun to synchronize the document meanwhile")
+    func beginningMeanwhile() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try fixture.device("a")
+        try fill(a)
+        _ = try await a.push().value
+        _ = try await fixture.device("b").pull().value
+        let before = try Set(fixture.files().keys)
+        _ = try await a.synchronize().value
+        let begun = try fixture.files().filter { !before.contains($0.key) }
+        for path in begun.keys { try fixture.put(nil, at: path) }
+        let b = try fixture.device("b") { step in
+            guard step.hasPrefix("before write of"), step.contains("/WholeStore/") else { return }
+            for (path, bytes) in begun { try fixture.put(bytes, at: path) }
+        }
+        try b.execute("INSERT INTO note (title) VALUES ('b'); CREATE TABLE photo (id INTEGER PRIMARY KEY, bytes BLOB)")
+        try b.execute("INSERT INTO photo (bytes) VALUES (randomblob(\(RemoteContent.chunkSize)))")
+        #expect(await code { try await b.push().value } == .documentSynchronizes)
+        try b.execute("DROP TABLE photo")
+        for device in [b, a] { _ = try await device.synchronize().value }
+        #expect(try titles(a) == ["a", "b"] && titles(b) == titles(a))
+        #expect(try a.query("SELECT count(*) FROM note") == ["2"])
+    }
 }
