@@ -167,7 +167,9 @@ public actor SynchronizationOperation: Operation {
         } else {
             late = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
         }
-        var warnings = try await recordSync(&memory, context)
+        // Before the time is recorded: if this fails, the next synchronization is still the first one.
+        let others = isFirst ? try await warningsOfOtherDocuments(than: replica, context) : []
+        var warnings = try await recordSync(&memory, context) + others
         if isFirst, !merged.unsuitableTables.isEmpty {
             warnings.append(Self.warning(ofTables: merged.unsuitableTables))
         }
