@@ -19,6 +19,8 @@ public actor SynchronizationOperation: Operation {
     let state: StateDirectory
     /// How the whole store travelled.
     var transfer: Synchronization.Transfer?
+    /// How many edits were published, as the present client and as a former one.
+    var publishedChanges = 0
     /// Whether the log is shortened afterwards.
     private let vacuums: Bool
     /// What shortening the log did.
@@ -176,7 +178,7 @@ public actor SynchronizationOperation: Operation {
         var result = synchronization(
             merged,
             sequence: published.sequence,
-            changes: published.changes,
+            changes: publishedChanges,
             bytes: published.bytes,
             warnings: news.warnings + late + warnings
         )
