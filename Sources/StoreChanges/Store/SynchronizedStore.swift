@@ -105,6 +105,8 @@ package final class SynchronizedStore {
     let rules: SyncRules
     /// The tables whose definitions keep their rows from synchronizing.
     package let unsuitableTables: [String]
+    /// The tables whose rows no key identifies in another document: every device numbers or counts them by itself.
+    package let tablesWithoutNaturalKey: [String]
     private let schemas: SchemaMemory
     let largestReread: Int64
     let now: @Sendable () -> Date
@@ -143,6 +145,12 @@ package final class SynchronizedStore {
             throw StoreChangesError(error, storeAt: url)
         }
         unsuitableTables = schema.reports.filter(\.isUnsuitable).map(\.table)
+        tablesWithoutNaturalKey = schema.tables.filter {
+            switch $0.key {
+            case .integer, .none: true
+            case .meaningful, .natural: false
+            }
+        }.map(\.name)
         let lock = try Self.lock(replicaURL)
         self.lock = lock
         defer { lock.unlock() }

@@ -276,6 +276,36 @@ extension SynchronizationOperation {
         )
     }
 
+    /// Returns a warning if rows of the store may multiply, because this device joins a second document with it.
+    ///
+    /// What the synchronization with one document writes is an edit for the other one. If two devices have both documents,
+    /// both publish it, and without a natural key that makes two rows, which return through the first document.
+    func warningsOfOtherDocuments(
+        than replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        guard replica.origin.baseline.client != client else { return [] }
+        let tables = try await replica.using(context) { $0.tablesWithoutNaturalKey }
+        guard !tables.isEmpty else { return [] }
+        let others = try await context.blocking { [state] in
+            do {
+                return try SynchronizedStore.replicas(ofStoreAt: replica.store, among: state.replicas()).found
+                    .map(\.identity).filter { $0.origin != replica.identity.origin }
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
+        guard !others.isEmpty else { return [] }
+        return [
+            """
+            This device synchronizes \(request.url.lastPathComponent) with another document, too: \
+            \(Set(others.map(\.document)).sorted().joined(separator: ", ")). If a second device synchronizes its store with \
+            both documents, rows of these tables multiply without end, since they have no natural key: \
+            \(tables.joined(separator: ", ")). On all devices but one, synchronize the store with only one of the documents.
+            """
+        ]
+    }
+
     func download(
         _ name: UploadName,
         to url: URL,

@@ -13,8 +13,6 @@ extension SynchronizationOperation {
     struct Published: Sendable {
         /// The number of this client's last set.
         var sequence: UInt64
-        /// The number of its edits.
-        var changes = 0
         /// The size of the files, in bytes.
         var bytes: Int64 = 0
         /// What this device remembers from now on.
@@ -173,7 +171,8 @@ extension SynchronizationOperation {
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
         let sequence = publication.head.last?.sequence ?? 0
         let new = publication.sets.filter { $0.sequence > memory.sequence ?? 0 }
-        (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changeCount })
+        published.sequence = sequence
+        publishedChanges += new.reduce(0) { $0 + $1.changeCount }
         var tail = publication.sets
         // A device that began with a baseline doesn't have its own older sets any more, and needs none of them.
         if (memory.segments.last?.last ?? memory.removed) + UInt64(tail.count) < sequence {

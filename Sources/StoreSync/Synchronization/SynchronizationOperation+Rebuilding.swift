@@ -136,7 +136,12 @@ extension SynchronizationOperation {
         if let other = news.rolledBack.first { throw rolledBack(other) }
         // What the heads say without their sets would make edits wait that the synchronization finds in a baseline.
         let integrated = news.gaps.isEmpty ? news : SyncCatalog.News()
-        let merged = try await merge(integrated, into: copy, taking: request.takes, context)
+        let merged: Merged
+        do {
+            merged = try await merge(integrated, into: copy, taking: request.takes, context)
+        } catch let error as StoreSyncError where error.code == .identityTwice {
+            throw previewNeedsOtherClient(error)
+        }
         let unpublished = try await copy.using(context) { try $0.publication(after: published, head: 0) }
         return synchronization(
             merged,
@@ -144,6 +149,19 @@ extension SynchronizationOperation {
             changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
             bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount }),
             warnings: news.warnings + (news.gaps.isEmpty ? [] : [Self.previewLacksNews])
+        )
+    }
+
+    /// The error of a preview that can't be made before this device is another client, which a preview doesn't change.
+    private func previewNeedsOtherClient(_ cause: StoreSyncError) -> StoreSyncError {
+        StoreSyncError(
+            .identityTwice,
+            """
+            A preview can't show what a synchronization would do, because this device's last edits were captured under an \
+            identity that doesn't count any more. Synchronize without a preview (without --dry-run): this device then \
+            continues as another client, and none of the edits is lost.
+            """,
+            cause: cause
         )
     }
 

@@ -19,6 +19,8 @@ public actor SynchronizationOperation: Operation {
     let state: StateDirectory
     /// How the whole store travelled.
     var transfer: Synchronization.Transfer?
+    /// How many edits were published, as the present client and as a former one.
+    var publishedChanges = 0
     /// Whether the log is shortened afterwards.
     private let vacuums: Bool
     /// What shortening the log did.
@@ -167,14 +169,16 @@ public actor SynchronizationOperation: Operation {
         } else {
             late = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
         }
-        var warnings = try await recordSync(&memory, context)
+        // Before the time is recorded: if this fails, the next synchronization is still the first one.
+        let others = isFirst ? try await warningsOfOtherDocuments(than: replica, context) : []
+        var warnings = try await recordSync(&memory, context) + others
         if isFirst, !merged.unsuitableTables.isEmpty {
             warnings.append(Self.warning(ofTables: merged.unsuitableTables))
         }
         var result = synchronization(
             merged,
             sequence: published.sequence,
-            changes: published.changes,
+            changes: publishedChanges,
             bytes: published.bytes,
             warnings: news.warnings + late + warnings
         )

@@ -62,4 +62,29 @@ struct RemovedClientEditTests {
         for device in [b, a] { _ = try await device.synchronize().value }
         #expect(try titles(b) == ["changed", "early", "late"] && titles(a) == titles(b))
     }
+
+    @Test("A preview on a client that was removed says that only a synchronization makes it another client")
+    func preview() async throws {
+        let fixture = try Fixture()
+        let devices = try await fixture.devicesWithNotes("a", "b")
+        let (a, b) = (devices[0], devices[1])
+        try b.execute("INSERT INTO note (title) VALUES ('early')")
+        for device in [b, a] { _ = try await device.synchronize().value }
+        try b.execute("INSERT INTO note (title) VALUES ('late')")
+        let client = try RemoteIdentifier(#require(b.synchronizationMemory()?.client))
+        _ = try await a.remove(client, from: fixture.document).value
+        _ = try await a.vacuum().value
+        var request = SynchronizationRequest(url: b.store)
+        request.isPreview = true
+        for _ in 0..<2 {
+            let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
+            #expect(error?.code == .identityTwice && error?.message.contains("without a preview") == true)
+        }
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(error?.code == .identityTwice && error?.message.contains("Synchronize again") == true)
+        #expect(try await b.synchronize(request).value.publishedChanges == 1)
+        #expect(try await b.synchronize().value.publishedChanges == 1)
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == ["early", "first", "late"])
+    }
 }

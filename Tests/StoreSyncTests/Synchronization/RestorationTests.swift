@@ -288,6 +288,20 @@ struct RestorationTests {
         #expect(try titles(b) == ["new", "published"])
     }
 
+    @Test("Edits that a device publishes as its former client and as another one are all counted")
+    func countAsAnotherClient() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try a.execute("INSERT INTO note (title) VALUES ('recorded')")
+        #expect(try await a.recordChanges() == 1)
+        try replaceClient(of: a)
+        try a.execute("INSERT INTO note (title) VALUES ('new')")
+        #expect(try await a.synchronize().value.publishedChanges == 2)
+        #expect(try await b.synchronize().value.applied["note"]?.inserted == 2)
+    }
+
     @Test(
         "What a device had published under a number that it uses again is in the conflict log if it doesn't count",
         arguments: [false, true],

@@ -39,6 +39,60 @@ struct SeveralDocumentsTests {
 
     private struct Unexpected: Error {}
 
+    /// The warnings of two devices that begin and join a document with their stores, then a second one, which the last one
+    /// synchronizes once more.
+    private func warnings(_ schema: String, rules: SyncRules? = nil) async throws -> [[String]] {
+        let fixture = try Fixture()
+        let other = try RemoteIdentifier("other")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(schema)
+        var warnings: [[String]] = []
+        for device in [a, b, a.with(document: other), b.with(document: other), b.with(document: other)] {
+            let isJoining = device.document == other && device.name == "b"
+            let request = SynchronizationRequest(url: device.store, takes: isJoining ? .both : nil, rules: rules)
+            warnings.append(try await device.synchronize(request).value.warnings)
+        }
+        return warnings
+    }
+
+    @Test("A device that joins a second document with its store is warned once if rows may multiply")
+    func warning() async throws {
+        let warnings = try await warnings(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY); CREATE TABLE draft (title); CREATE TABLE tag (name TEXT PRIMARY KEY)"
+        )
+        #expect(warnings.map(\.count) == [0, 0, 0, 1, 0], "\(warnings)")
+        let warning = try #require(warnings[3].first)
+        #expect(warning.contains("with another document, too: notes."))
+        #expect(
+            warning.contains(
+                "multiply without end, since they have no natural key: draft, note. On all devices but one"
+            )
+        )
+    }
+
+    @Test("A device that joins a second document isn't warned if all tables have natural or meaningful keys")
+    func noWarning() async throws {
+        let rules = SyncRules(meaningfulKeys: ["year"])
+        let warnings = try await warnings(
+            "CREATE TABLE year (number INTEGER PRIMARY KEY); CREATE TABLE tag (name TEXT PRIMARY KEY)",
+            rules: rules
+        )
+        #expect(warnings.joined().isEmpty, "\(warnings)")
+    }
+
+    @Test("A device that joins a second document isn't warned of a document that it has removed")
+    func noWarningOfRemovedDocument() async throws {
+        let fixture = try Fixture()
+        let other = try RemoteIdentifier("other")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        for device in [a, b, a.with(document: other)] { _ = try await device.synchronize().value }
+        _ = try await b.removeDocument().value
+        let request = SynchronizationRequest(url: b.store, takes: .both)
+        let warnings = try await b.with(document: other).synchronize(request).value.warnings
+        #expect(warnings.isEmpty, "\(warnings)")
+    }
+
     @Test("Each document has its own conflicts and records its own changes")
     func conflicts() async throws {
         let fixture = try Fixture()
