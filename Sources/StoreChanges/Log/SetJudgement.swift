@@ -5,7 +5,8 @@
 /// A set is void if:
 /// 1. its client was removed, and the note of the removal names a lower number as the last that counts;
 /// 2. a published stable prefix lacks it, and it isn't beyond that prefix: it sorts before the prefix's end, or its author
-///    hadn't seen all of the prefix. Replicas that trimmed the prefix couldn't apply it as others do;
+///    hadn't seen all of the prefix. Replicas that trimmed the prefix couldn't apply it as others do. While a set of the
+///    prefix is unknown, its client's sets with lower numbers may be in the prefix, so the prefix makes none of them void;
 /// 3. its client has another set of the same number, because a device was copied with its identity, and the other one has
 ///    the lesser digest. If the other one is in a published prefix, this one can't be beyond it;
 /// 4. this device has withdrawn it;
@@ -65,13 +66,14 @@ package struct SetJudgement {
 
     private mutating func judge(_ entries: [LogEntry]) {
         let prefixes = knowledge.publishedPrefixes.map { (prefix: $0, members: members(of: $0)) }
-        let published = prefixes.reduce(into: Set<SetReference>()) { $0.formUnion($1.members) }
+        let published = prefixes.reduce(into: Set<SetReference>()) { $0.formUnion($1.members.known) }
         for entry in entries {
             let isPublished = published.contains(entry.reference)
             let isRemoved = knowledge.removals[entry.header.id.client].map { entry.header.id.sequence > $0 } ?? false
             let isLate =
                 knowledge.stable.map { !isBeyond($0, entry) } ?? false
-                || !isPublished && prefixes.contains { !isBeyond($0.prefix, entry) }
+                || !isPublished
+                    && prefixes.contains { !$0.members.mayContain(entry.header.id) && !isBeyond($0.prefix, entry) }
             if isLate || isRemoved && !isPublished || entry.isWithdrawn { void.insert(entry.reference) }
         }
         judgeCopies(entries)
@@ -94,13 +96,29 @@ package struct SetJudgement {
 
     private var allPrefixes: [StablePrefix] { [knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes }
 
-    /// The known sets of a prefix.
-    private func members(of prefix: StablePrefix) -> Set<SetReference> {
-        var members: Set<SetReference> = []
+    /// The sets of a prefix, as far as that can be told.
+    private struct Members {
+        var known: Set<SetReference> = []
+        /// The number of each client's last set in the prefix that is unknown.
+        var unknown: [ClientID: UInt64] = [:]
+
+        /// Whether it can't be told yet that a set isn't in the prefix, because a later one of its client is unknown.
+        func mayContain(_ set: SetID) -> Bool { set.sequence < unknown[set.client] ?? 0 }
+    }
+
+    /// Finds the sets of a prefix, from the last one of each client to the first.
+    ///
+    /// At an unknown set the search ends: which sets it follows isn't known.
+    private func members(of prefix: StablePrefix) -> Members {
+        var members = Members()
         for (client, seen) in prefix.vector {
             var next: SetReference? = SetReference(client, seen)
-            while let reference = next, let entry = entries[reference] {
-                members.insert(reference)
+            while let reference = next {
+                guard let entry = entries[reference] else {
+                    members.unknown[client] = reference.id.sequence
+                    break
+                }
+                members.known.insert(reference)
                 next = entry.predecessor
             }
         }

@@ -130,6 +130,37 @@ struct SetJudgementTests {
         }
     }
 
+    @Test(
+        "While a set of a published prefix is unknown, the prefix makes none of its client's sets with lower numbers void"
+    )
+    func unknownMember() {
+        let first = TestLog.set("A", at: 1)
+        let second = TestLog.set("A", at: 2, after: first)
+        let third = TestLog.set("A", at: 3, after: second)
+        let late = TestLog.set("B", at: 2)
+        for last in [second, third] {
+            let knowledge = Self.knowledge(prefix: TestLog.prefix(last))
+            #expect(Self.void([first, late], knowledge) == [late.reference])
+            #expect(SetJudgement([first, late], knowledge).ready() == [first])
+        }
+        #expect(Self.void([first, second], Self.knowledge(prefix: TestLog.prefix(third))).isEmpty)
+        // A copy of the client captured this one. Which of both is in the prefix is known once the second one is.
+        let other = TestLog.set("A", at: 2)
+        let knowledge = Self.knowledge(prefix: TestLog.prefix(second))
+        #expect(Self.void([first, other], knowledge).count == 1)
+        #expect(Self.void([first, other, second], knowledge) == [other.reference])
+    }
+
+    @Test("A set of the number of a published prefix's unknown set doesn't count, and neither does a successor of it")
+    func copyOfUnknownMember() {
+        let first = TestLog.set("A", at: 1)
+        let unknown = TestLog.set("A", at: 2, after: first)
+        let copy = TestLog.set("A", at: 3, after: first)
+        let successor = TestLog.set("A", at: 4, after: copy)
+        let knowledge = Self.knowledge(prefix: TestLog.prefix(unknown))
+        #expect(Self.void([first, copy, successor], knowledge) == [copy.reference, successor.reference])
+    }
+
     @Test("A set whose predecessor is missing doesn't displace another set of its number")
     func missingPredecessor() {
         for stamp in UInt64(3)..<13 {
@@ -235,5 +266,23 @@ struct SetJudgementTests {
             voids += judgement.void.count
         }
         #expect(voids > 0 && published > 0)
+    }
+
+    @Test("No set is void only because others are unknown, unless a copy of its client captured another of its number")
+    func randomParts() {
+        var voids = 0
+        for seed in TestDepth.seeds(quick: 300, ci: 2_000, deep: 100_000) {
+            var random = SplitMix64(seed: seed)
+            let entries = Self.randomLog(&random)
+            guard Set(entries.map(\.header.id)).count == entries.count, let last = entries.randomElement(using: &random)
+            else { continue }
+            let vector = last.header.seen.merging(TestLog.vector([last])) { $1 }
+            let knowledge = Self.knowledge(prefix: StablePrefix(last.position, vector))
+            let all = SetJudgement(entries, knowledge).void
+            let part = entries.filter { _ in random.chance(60) }
+            #expect(SetJudgement(part, knowledge).void.isSubset(of: all), "seed \(seed)")
+            voids += all.count
+        }
+        #expect(voids > 0)
     }
 }
