@@ -211,7 +211,7 @@ extension CommandTests {
             try expectFailure(try await laptop.push(), 65, "documentSynchronizes")
             try expectFailure(try await desktop.pull("--overwrite"), 65, "documentSynchronizes")
             let stranger = try fixture.device("stranger")
-            try execute(Self.schema, stranger)
+            try execute("\(Self.schema); INSERT INTO note (title) VALUES ('of a stranger')", stranger)
             try expectFailure(try await sync(stranger), 65, "unrelatedStore")
             let copy = try Data(contentsOf: desktop.store)
             try execute("UPDATE note SET done = 1", desktop)
