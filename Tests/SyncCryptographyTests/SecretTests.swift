@@ -53,6 +53,14 @@ struct SecretTests {
         }
     }
 
+    @Test("from dividing one have its first bytes and the others, and outlive it")
+    func divided() {
+        let (first, rest) = SecretBytes(copying: [1, 2, 3]).divided(after: 1)
+        #expect(first == SecretBytes(copying: [1]) && rest == SecretBytes(copying: [2, 3]))
+        #expect(SecretBytes(copying: [4, 5]).divided(after: 2).0 == SecretBytes(copying: [4, 5]))
+        #expect(SecretBytes(copying: [4, 5]).divided(after: 2).1.count == 0)
+    }
+
     @Test(
         "F3: a password is UTF-8 in its normal form, without one line end, and otherwise unchanged",
         arguments: [

@@ -77,9 +77,8 @@ struct SealedHeader: Hashable, Sendable {
     /// Returns the file's key for this header and a context, and the check that identifies the key.
     func key(_ masterKey: MasterKey, _ context: SealedContext) -> (key: SecretBytes, check: SecretBytes) {
         let both = Blake2b.secret(of: bytes + context.encoded, key: masterKey.bytes, count: 64)
-        return both.withBytes { both in
-            (SecretBytes(copying: both.prefix(32)), SecretBytes(copying: both.dropFirst(32)))
-        }
+        let (key, check) = both.divided(after: 32)
+        return (key, check)
     }
 }
 

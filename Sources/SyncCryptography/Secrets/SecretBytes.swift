@@ -64,6 +64,16 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
         return secrets
     }
 
+    /// Divides the secret into its first bytes and the others.
+    ///
+    /// Both are in the same memory, because protecting memory takes several system calls.
+    func divided(after count: Int) -> (SecretBytes, SecretBytes) {
+        (
+            SecretBytes(memory, UnsafeRawBufferPointer(rebasing: bytes.prefix(count))),
+            SecretBytes(memory, UnsafeRawBufferPointer(rebasing: bytes.dropFirst(count)))
+        )
+    }
+
     /// Copies bytes; the caller has to overwrite their source.
     public convenience init(copying bytes: some Collection<UInt8>) {
         self.init(count: bytes.count) { $0.copyBytes(from: bytes) }
