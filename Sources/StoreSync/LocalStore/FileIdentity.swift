@@ -13,7 +13,7 @@ struct FileIdentity: Hashable, Sendable, Codable {
     /// When the file was created, in nanoseconds; 0 if the file system doesn't record it.
     let birth: Int64
 
-    /// Whether both are probably one file: the number of its device may change when that is mounted again.
+    /// Whether both are probably one file, perhaps on a file system that got another number when it was mounted again.
     func isProbably(_ other: FileIdentity) -> Bool { inode == other.inode && birth == other.birth }
 
     /// Reads the identity of the file at a path, without following a symbolic link; `nil` if nothing exists there.

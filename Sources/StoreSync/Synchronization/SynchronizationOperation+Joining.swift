@@ -182,6 +182,10 @@ extension SynchronizationOperation {
         case unrelated
     }
 
+    /// Finds out by this device's record of the store, then by its content.
+    ///
+    /// - Returns: The relation; `unrelated` also for a store that only its content relates, if the user says what counts.
+    /// - Throws: ``StoreSyncError``, with `noUploadedStore` if the store was edited since a baseline that isn't on the remote.
     private func relation(
         to baselines: Baselines,
         _ origin: SyncOrigin,
@@ -210,7 +214,7 @@ extension SynchronizationOperation {
         guard let record, let base = record.base, record.contained.contains(origin.baseline),
             !baselines.pushes.contains(base), !isOtherFile
         else { return .unrelated }
-        // A former baseline.
+        // It was a baseline that isn't on the remote any more.
         guard record.contentRoot == root.description else { throw incomplete(base) }
         return .outdated
     }

@@ -180,7 +180,8 @@ public actor WholeStoreUploadOperation: Operation {
         upload.store?.contentRoot = upload.contentRoot
         upload.store?.status = try await context.blocking { plan.content.statusOfState }
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
-        // During a long upload another device may have begun to synchronize the document.
+        // During a long upload another device may have begun to synchronize the document. A short one takes no time that would
+        // be worth another round trip.
         if !isSmall, request.baseline == nil { try await refuseSynchronizedDocument(context) }
         try await checkArrival(of: manifest)
         let replacing = givenUp(plan, target)
