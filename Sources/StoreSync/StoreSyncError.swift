@@ -101,6 +101,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let tampered = Code("tampered")
         /// The local store descends from no upload of the document that this device knows.
         public static let unrelatedStore = Code("unrelatedStore")
+        /// A table can't synchronize as the app defines it now, and did before: update the app to a version that mends it.
+        public static let unsuitableTable = Code("unsuitableTable")
         /// A file was written by a program, or a version of it, that this program doesn't know.
         public static let unsupportedFormat = Code("unsupportedFormat")
         /// The storage lacks a capability without which the operation isn't safe.
