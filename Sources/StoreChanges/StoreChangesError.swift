@@ -23,7 +23,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let corrupt = Code("corrupt")
         /// This device has to continue as another client.
         public static let identityTwice = Code("identityTwice")
-        /// The document's rules name a table, a column or an index that the store doesn't have.
+        /// The document's rules name a table, a column or an index that the store doesn't have, or doesn't have any more.
         public static let invalidRules = Code("invalidRules")
         /// More than half of a table's rows are gone, which may be a mistake.
         public static let massDeletion = Code("massDeletion")

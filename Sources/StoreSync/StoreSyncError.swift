@@ -63,7 +63,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let invalidMessage = Code("invalidMessage")
         /// The given text can't be a password.
         public static let invalidPassword = Code("invalidPassword")
-        /// The document's rules name a table, a column or an index that the store doesn't have.
+        /// The document's rules name a table, a column or an index that the store doesn't have, or doesn't have any more.
         public static let invalidRules = Code("invalidRules")
         /// The values that an app wants to save with a client or a document are too large, or nested too deep.
         public static let invalidUserInfo = Code("invalidUserInfo")
