@@ -23,7 +23,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let corrupt = Code("corrupt")
         /// This device has to continue as another client.
         public static let identityTwice = Code("identityTwice")
-        /// The document's rules name a table, a column or an index that the store doesn't have.
+        /// The document's rules name a table, a column or an index that the store doesn't have, or doesn't have any more.
         public static let invalidRules = Code("invalidRules")
         /// More than half of a table's rows are gone, which may be a mistake.
         public static let massDeletion = Code("massDeletion")
@@ -35,6 +35,8 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let storeNotFound = Code("storeNotFound")
         /// The replica belongs to another store: this one is a copy, a restored backup, or a different store.
         public static let storeReplaced = Code("storeReplaced")
+        /// A table can't synchronize as the app defines it now, and did before: update the app to a version that mends it.
+        public static let unsuitableTable = Code("unsuitableTable")
         /// A file was written by a program, or a version of it, that this program doesn't know.
         public static let unsupportedFormat = Code("unsupportedFormat")
     }

@@ -63,7 +63,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let invalidMessage = Code("invalidMessage")
         /// The given text can't be a password.
         public static let invalidPassword = Code("invalidPassword")
-        /// The document's rules name a table, a column or an index that the store doesn't have.
+        /// The document's rules name a table, a column or an index that the store doesn't have, or doesn't have any more.
         public static let invalidRules = Code("invalidRules")
         /// The values that an app wants to save with a client or a document are too large, or nested too deep.
         public static let invalidUserInfo = Code("invalidUserInfo")
@@ -101,6 +101,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let tampered = Code("tampered")
         /// The local store descends from no upload of the document that this device knows.
         public static let unrelatedStore = Code("unrelatedStore")
+        /// A table can't synchronize as the app defines it now, and did before: update the app to a version that mends it.
+        public static let unsuitableTable = Code("unsuitableTable")
         /// A file was written by a program, or a version of it, that this program doesn't know.
         public static let unsupportedFormat = Code("unsupportedFormat")
         /// The storage lacks a capability without which the operation isn't safe.

@@ -79,7 +79,7 @@ struct Conflicts: AsyncParsableCommand {
     private func lines(_ entry: ConflictLog.Entry) -> [String] {
         let conflict = entry.conflict
         let head =
-            "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.rule.summary)"
+            "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.summary)"
             + (entry.isRestored ? " (restored)" : entry.canBeRestored ? "" : " (nothing to restore)")
         let lost = conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
             "    \(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")

@@ -14,7 +14,7 @@ enum ExitStatus {
             EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
             .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema,
-            .identityTwice, .documentSynchronizes, .cannotRestore:
+            .unsuitableTable, .identityTwice, .documentSynchronizes, .cannotRestore:
             EX_DATAERR
         case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,
             .documentMissing, .noUploadedStore, .conflictNotFound:

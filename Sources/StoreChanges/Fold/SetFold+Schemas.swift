@@ -7,7 +7,7 @@ extension SetFold {
     /// default. The device stores tags of that color that other devices insert, without the color.
     ///
     /// An edit of a column that the schema doesn't have any more is logged, and so is one of a column that was a reference
-    /// and isn't any more, or has become one.
+    /// and isn't any more, or has become one. A change of a row that has another key now is logged, too.
     mutating func adapt(_ changes: [Change]) -> [Change] {
         guard let author else { return changes }
         addedDefaults = schema.addedDefaults(of: author)
@@ -17,13 +17,14 @@ extension SetFold {
 
     private mutating func adapt(_ change: Change, _ author: SchemaDescription, _ rowColumns: RowColumns) -> Change? {
         guard let table = schema.tables[change.table], !hasOtherKey(change.table, author, rowColumns) else {
-            return leaveOut(change)
+            return leaveOut(change, author)
         }
         let (schema, name) = (schema, change.table)
         func isLost(_ column: String, _ cell: Cell) -> Bool {
             !table.columns.contains(column) || table.keyColumns.contains(column)
                 || !schema.hasSameMeaning(cell, in: column, of: name, since: rowColumns)
         }
+        let former = change
         var change = change
         var lost: [String: Cell] = [:]
         let authors = author.tables[change.table]
@@ -37,7 +38,7 @@ extension SetFold {
                 .filter { !schema.hasSameMeaning($0.value, in: $0.key, of: name, since: rowColumns) }
         }
         let row = RowReference(change.table, change.row)
-        guard schema.has(row) else { return leaveOut(change) }
+        guard schema.has(row) else { return leaveOut(former, author) }
         let isCounted = schema.isCounted(row)
         switch change.edit {
         case .delete:
@@ -93,10 +94,12 @@ extension SetFold {
     }
 
     /// Logs a change of a table that this schema doesn't have, or not with such rows.
-    private mutating func leaveOut(_ change: Change) -> Change? {
+    ///
+    /// A delete says by its author's key what isn't deleted.
+    private mutating func leaveOut(_ change: Change, _ author: SchemaDescription) -> Change? {
         let row = RowReference(change.table, change.row)
         switch change.edit {
-        case .delete: break
+        case .delete: log(.schemaChanged, row, kept: author.tables[change.table]?.key(of: change.row) ?? [:])
         case .insert(let inserted): log(.schemaChanged, row, lost: inserted.cells)
         case .update(let cells): log(.schemaChanged, row, lost: cells.mapValues(\.new))
         }
@@ -221,6 +224,17 @@ extension FoldSchema {
             }
         }
         return added
+    }
+}
+
+extension SchemaDescription.Table {
+    /// What a row's key holds, by column; all of its cells without a key.
+    fileprivate func key(of row: RowName) -> [String: Cell] {
+        guard case .key(let cells) = row else {
+            return Dictionary(keyColumns.map { ($0, .row(row)) }) { first, _ in first }
+        }
+        let names = isCounted(cells) ? columns.keys.sorted { $0.precedes($1) } : keyColumns
+        return Dictionary(zip(names, cells)) { first, _ in first }
     }
 }
 

@@ -21,7 +21,7 @@ package final class Replica {
     ///   - schema: The store's schema.
     ///   - identity: What the replica belongs to. The document's name is the key of the state's digests.
     ///   - takesOlderSchema: Whether the store may have an older schema than the replica.
-    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema`.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema`, `unsuitableTable` or `invalidRules`.
     package init(
         _ db: Database,
         _ schema: StoreSchema,
@@ -32,14 +32,14 @@ package final class Replica {
         client = identity.client
         origin = identity.origin
         if try !Self.exists(in: self.db) { try ReplicaSchema.create(self.db) }
-        let description = SchemaDescription(schema)
-        let versions = ReplicaVersions(self.db, description)
+        try RenamingCheck(identity.rules, in: schema).remember(in: self.db)
+        let versions = ReplicaVersions(self.db, SchemaDescription(schema))
         state = try ReplicaState(
             self.db,
             FoldSchema(schema, earlier: versions.earlierSchemas(), evaluator: ScratchEvaluator(schema))
         )
         log = ReplicaLog(state, versions, StateDigest.Key(identity.document))
-        try ReplicaMigration(log).run(to: description, takesOlder: takesOlderSchema)
+        try ReplicaMigration(log).run(to: schema, takesOlder: takesOlderSchema)
     }
 
     /// Whether a database has a replica.

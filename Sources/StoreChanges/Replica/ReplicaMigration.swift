@@ -13,16 +13,18 @@ struct ReplicaMigration {
     /// Migrates if the schema isn't the former one.
     ///
     /// - Parameters:
-    ///   - schema: The store's schema.
+    ///   - store: The store's schema.
     ///   - takesOlder: Whether an older schema than the former one is taken: from then on it's the newest.
-    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema`.
-    func run(to schema: SchemaDescription, takesOlder: Bool) throws {
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `newerSchema` or `unsuitableTable`.
+    func run(to store: StoreSchema, takesOlder: Bool) throws {
+        let schema = state.schema.description
         let bytes = schema.encoded
         let layout = try ReplicaFact.layout.read(db)
         guard layout != bytes else { return }
         var former: SchemaDescription?
         if let layout {
             let replaced = try SchemaDescription(decoding: layout)
+            try refuseUnsuitableTables(of: store, after: replaced)
             former = replaced
             if try isOlder(schema, than: replaced) {
                 guard takesOlder else { throw StoreChangesError.olderSchema }
@@ -62,6 +64,26 @@ struct ReplicaMigration {
         }
         try indexAgain()
         if !schema.isExtension(of: former) { try log.countDigestAgain() }
+    }
+
+    /// Refuses a store with a table that synchronized until now, and can't as it's defined now.
+    ///
+    /// The replica would forget the table's rows. If a later update mended the table, they would be new rows on this device.
+    private func refuseUnsuitableTables(of store: StoreSchema, after former: SchemaDescription) throws {
+        let names = Set(former.tables.keys.map(\.sqlName))
+        let unsuitable = store.reports.filter { report in
+            !report.synchronizes && store.columnNames[report.table] != nil && names.contains(report.table.sqlName)
+        }
+        guard !unsuitable.isEmpty else { return }
+        let reasons = unsuitable.map { "\($0.table): \($0.reason ?? "")" }
+        throw StoreChangesError(
+            .unsuitableTable,
+            """
+            Since an update of the app, tables can't synchronize that did before. \(reasons.joined(separator: " ")) Nothing \
+            was captured, published or written. Update the app to a version that mends these tables, or drops them; then \
+            synchronize again, and what was edited meanwhile is published.
+            """
+        )
     }
 
     /// Whether a schema is that of an older app, which would drop what newer sets wrote.

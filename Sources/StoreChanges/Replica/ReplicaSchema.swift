@@ -158,6 +158,8 @@ enum ReplicaFact: String {
     case pages
     /// The digests of the entries of the conflict log whose losses the user has restored.
     case restored
+    /// The names of the store's tables and of their columns, as JSON; nothing if the document has no rules.
+    case names
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

@@ -10,6 +10,9 @@ struct SchemaReader {
         var kind: String
         var isWithoutRowID: Bool
         var isStrict: Bool
+
+        /// Whether it has rows of its own; those of a virtual table are in other tables.
+        var hasRows: Bool { kind == "table" || kind == "shadow" }
     }
 
     private let db: Database
@@ -202,6 +205,11 @@ struct SchemaReader {
         return table
     }
 
+    /// The names of a table's columns, the generated ones too.
+    func columnNames(of table: String) throws -> [String] {
+        try String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [table])
+    }
+
     private func column(_ info: Row, of table: ListedTable) throws -> ColumnSchema {
         let (name, type): (String, String) = (info["name"], info["type"])
         return ColumnSchema(
@@ -248,8 +256,7 @@ struct SchemaReader {
     func unsynchronizedReferences(of table: ListedTable) throws -> [UnsynchronizedReference] {
         guard table.kind == "table" else { return [] }
         return try references(of: table.name).filter { key in
-            let sql = "SELECT name FROM pragma_table_xinfo(?)"
-            let names = try String.fetchAll(db, sql: sql, arguments: [key.parent]).map(\.sqlName)
+            let names = try columnNames(of: key.parent).map(\.sqlName)
             let parentNames = key.parentColumns.map(\.sqlName)
             return parentNames.count == key.columns.count && Set(names).isSuperset(of: parentNames)
         }.map { UnsynchronizedReference(table: table.name, key: $0) }

@@ -10,6 +10,8 @@ public struct StoreSchema: Hashable, Sendable {
     public var reports: [TableReport]
     /// The foreign keys of tables that don't synchronize.
     package var unsynchronizedReferences: [UnsynchronizedReference] = []
+    /// The names of the columns of each table of the file that has rows of its own, whether it synchronizes or not.
+    private(set) var columnNames: [String: [String]] = [:]
 
     /// The table of a name.
     public func table(_ name: String) -> TableSchema? { indexes[name.sqlName].map { tables[$0] } }
@@ -36,6 +38,7 @@ public struct StoreSchema: Hashable, Sendable {
         let list = try reader.list().sorted { $0.name.precedes($1.name) }
         let counts = list.reduce(into: [:]) { $0[$1.name, default: 0] += 1 }
         for listed in list {
+            if listed.hasRows { columnNames[listed.name] = try reader.columnNames(of: listed.name) }
             let clash =
                 counts[listed.name] == 1
                 ? nil : "Another table has a name of the same characters in another Unicode form."

@@ -34,7 +34,7 @@ public struct Conflict: Hashable, Sendable {
         case takenOut
         /// A change was captured together with a change of the schema, and another device changed the value meanwhile.
         case migratedValue
-        /// A change of a table or column that the schema doesn't have any more.
+        /// A change of a table, column or key that the schema doesn't have any more. A delete that is left out lost nothing.
         case schemaChanged
         /// A row of a table without a key was deleted more often than it was there.
         case countBelowZero
@@ -100,6 +100,12 @@ public struct Conflict: Hashable, Sendable {
         self.set = set
     }
 
+    /// What happened, in a few words.
+    public var summary: String {
+        rule == .schemaChanged && lost.isEmpty && !kept.isEmpty
+            ? "not deleted, because an update of the app changed its columns or removed its table" : rule.summary
+    }
+
     /// Whether anything was lost that can be put back: cells, or a row that has no cells outside its key.
     package var hasLoss: Bool {
         switch rule {
@@ -133,7 +139,7 @@ public struct ChangeAuthor: Hashable, Sendable {
 ///
 /// ```swift
 /// for entry in try store.conflicts() {
-///     print(entry.conflict.rule.summary, entry.author.set.client, entry.other?.set.client ?? "an earlier device")
+///     print(entry.conflict.summary, entry.author.set.client, entry.other?.set.client ?? "an earlier device")
 /// }
 /// ```
 public struct LoggedConflict: Hashable, Sendable {

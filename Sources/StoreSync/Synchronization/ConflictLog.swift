@@ -7,7 +7,7 @@ public import StoreChanges
 ///
 /// ```swift
 /// let log = ConflictLog(ofStoreAt: url, state: state)
-/// for entry in try await log.entries() { print(entry.key, entry.conflict.rule.summary) }
+/// for entry in try await log.entries() { print(entry.key, entry.conflict.summary) }
 /// ```
 ///
 /// Nothing is lost without an entry here. ``restore(_:)`` puts back what an entry lost, as an edit of the user.

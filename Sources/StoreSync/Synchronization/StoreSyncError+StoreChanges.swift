@@ -17,6 +17,7 @@ extension StoreSyncError {
             case .setsMissing: .remoteUnavailable
             case .storeNotFound: .storeNotFound
             case .storeReplaced: .storeReplaced
+            case .unsuitableTable: .unsuitableTable
             case .unsupportedFormat: .unsupportedFormat
             default: .corrupt
             }

@@ -92,7 +92,7 @@ final class MergingDevices {
         return try store.conflicts().flatMap { entry in
             let (conflict, row) = (entry.conflict, entry.conflict.row)
             let key = try store.number(of: row).map { "\($0)" } ?? "\(row.row)"
-            return ["\(row.table) \(key): \(conflict.rule.summary)"]
+            return ["\(row.table) \(key): \(conflict.summary)"]
                 + conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
                     "\(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
                 }

@@ -1,5 +1,6 @@
-import StoreChanges
 import Testing
+
+@testable import StoreChanges
 
 @Suite("Updates of an app that change the schema", .timeLimit(.minutes(60)))
 struct MigrationTests {
@@ -270,6 +271,56 @@ struct MigrationTests {
         try laptop.write()
         #expect(try laptop.rows("SELECT * FROM note") == ["\"milk\"|\"one\""])
         #expect(try laptop.capture() == nil)
+    }
+
+    @Test("An older app's delete of a row that has another key now is logged on both devices, with nothing to restore")
+    func deletedUnderFormerKey() throws {
+        let pair = try DevicePair("CREATE TABLE word (text TEXT PRIMARY KEY NOT NULL, meaning TEXT)")
+        let (laptop, phone) = (pair.laptop, pair.phone)
+        try laptop.edit("INSERT INTO word VALUES ('hi', '1'), ('so', '2')")
+        try pair.exchange()
+        let rebuild = """
+            CREATE TABLE new (
+                text TEXT NOT NULL, language TEXT NOT NULL DEFAULT 'en', meaning TEXT, PRIMARY KEY (text, language)
+            );
+            INSERT INTO new (text, meaning) SELECT text, meaning FROM word;
+            DROP TABLE word;
+            ALTER TABLE new RENAME TO word;
+            """
+        try laptop.migrate(rebuild)
+        try laptop.capture(at: 10)
+        try phone.edit("DELETE FROM word WHERE text = 'hi'")
+        try phone.capture(at: 20)
+        try phone.migrate(rebuild)
+        try phone.capture(at: 30)
+        try laptop.integrate(phone.sets)
+        try phone.integrate(laptop.sets)
+        let text = Cell.value(.text("hi"))
+        for device in [laptop, phone] {
+            try device.write()
+            let rows = try device.rows("SELECT text, language FROM word ORDER BY text")
+            #expect(rows == ["\"hi\"|\"en\"", "\"so\"|\"en\""])
+            let entries = try device.conflicts().filter { $0.rule == .schemaChanged }
+            #expect(entries.map(\.row) == [RowReference("word", .key([text]))])
+            #expect(entries.map(\.kept) == [["text": text]])
+            #expect(entries.allSatisfy { $0.lost.isEmpty && !$0.hasLoss && $0.summary.hasPrefix("not deleted") })
+        }
+    }
+
+    @Test("An older app's delete of a row whose number isn't its key any more is logged, or whose table is gone")
+    func deletedByFormerNumber() throws {
+        for update in ["CREATE TABLE note (title TEXT PRIMARY KEY NOT NULL); INSERT INTO note VALUES ('milk')", ""] {
+            let (laptop, phone) = try Self.devices()
+            try laptop.migrate("DROP TABLE note; CREATE TABLE draft (text TEXT PRIMARY KEY NOT NULL); \(update)")
+            try laptop.edit("INSERT INTO draft VALUES ('bread')")
+            try laptop.capture(at: 10)
+            try phone.edit("DELETE FROM note")
+            try laptop.integrate([try #require(try phone.capture(at: 20))])
+            try laptop.write()
+            let entries = try laptop.conflicts()
+            #expect(entries.map(\.rule) == [.schemaChanged], "\(entries)")
+            #expect(entries.allSatisfy { $0.kept == ["id": .row($0.row.row)] && !$0.hasLoss })
+        }
     }
 
     @Test("What an update of the app changes in columns of one constraint counts or is left out together")

@@ -78,6 +78,27 @@ struct ReplicaRebuildingTests {
         #expect(rows == former)
     }
 
+    @Test(
+        "No replica is built again while a table can't synchronize any more, damaged or not",
+        arguments: [false, true]
+    )
+    func unsuitableTable(isDamaged: Bool) throws {
+        let fixture = try Fixture()
+        let (app, beginning) = try laptop(fixture)
+        try app.write {
+            try $0.execute(sql: "CREATE UNIQUE INDEX places ON note (id * 2); UPDATE note SET title = 'oat milk'")
+        }
+        if isDamaged { try Data("damaged".utf8).write(to: replica(fixture)) }
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+        let error = #expect(throws: StoreChangesError.self) { try rebuild(fixture, from: sources) }
+        #expect(error?.code == .unsuitableTable, "\(error as Any)")
+        let files = try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path)
+        #expect(!files.contains { $0.contains("rebuilt") })
+        try app.write { try $0.execute(sql: "DROP INDEX places") }
+        guard !isDamaged else { return }
+        #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
+    }
+
     @Test("Edits in a schema that the store had between the baseline's and its present one are read again")
     func formerSchema() throws {
         let fixture = try Fixture()

@@ -84,6 +84,29 @@ struct StoreWarningTests {
         #expect(try await a.synchronize().value.warnings.isEmpty)
     }
 
+    @Test("A table that an update of the app makes unfit stops every synchronization until it's mended, also a preview")
+    func tableMadeUnsuitable() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try a.execute("INSERT INTO note VALUES (1, 'milk'), (2, 'rye'), (3, 'tea')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try a.execute("CREATE UNIQUE INDEX places ON note (id * 2); UPDATE note SET title = 'oat milk' WHERE id = 1")
+        try a.execute("DELETE FROM note WHERE id = 3")
+        let plain = SynchronizationRequest(url: a.store)
+        var (preview, rebuilding) = (plain, plain)
+        (preview.isPreview, rebuilding.rebuildsReplica) = (true, true)
+        for request in [plain, preview, rebuilding, plain] {
+            let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize(request).value }
+            #expect(error?.code == .unsuitableTable, "\(error as Any)")
+            #expect(error?.message.contains("note: The unique value") == true, "\(error as Any)")
+        }
+        try a.execute("DROP INDEX places")
+        #expect(try await a.synchronize().value.publishedChanges == 2)
+        _ = try await b.synchronize().value
+        for device in [a, b] { #expect(try device.query("SELECT title FROM note ORDER BY id") == ["oat milk", "rye"]) }
+    }
+
     @Test("A search index whose tokenizer only the app has is named in a warning, and the rows are written")
     func staleSearchIndex() async throws {
         let fixture = try Fixture()
