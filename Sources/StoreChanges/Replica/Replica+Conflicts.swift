@@ -122,6 +122,38 @@ extension Replica {
         }
     }
 
+    // MARK: Numbers
+
+    /// Gives the entries that a former replica of this device has, too, the numbers and marks that they have there: by these
+    /// numbers the user knows them.
+    ///
+    /// All other entries get later numbers.
+    ///
+    /// - Parameter former: The former replica.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    func takeConflictNumbers(of former: Replica) throws {
+        var known: [SetDigest: ArraySlice<Int64>] = [:]
+        try former.forEachConflict { known[$0.digest, default: []].append($0.number) }
+        var marks = try ReplicaFact.restored.read(former.db) ?? []
+        let restored = try restoredConflicts()
+        var last = try former.log.lastConflictNumber()
+        var numbers: [(former: Int64, present: Int64)] = []
+        // An entry that only a newer version of the app can read is there, too.
+        try db.forEach("\(Self.selectConflicts) ORDER BY number") { values in
+            guard let number = values.integer(0) else { return }
+            let digest = try conflict(values)?.digest
+            if let digest, let present = known[digest]?.popFirst() {
+                numbers.append((number, present))
+                return
+            }
+            last += 1
+            numbers.append((number, last))
+            if let digest, known[digest] == nil, restored.contains(digest) { marks += digest.rawValue }
+        }
+        try log.setConflictNumbers(numbers, last: last)
+        try ReplicaFact.restored.write(marks, db)
+    }
+
     // MARK: Restored entries
 
     /// The digests of the entries whose losses the user has restored.

@@ -132,15 +132,18 @@ extension Replica {
 
     /// Whether new sets of this client wouldn't count, because it was removed, or because its last set is void: the device
     /// has to continue as a new client.
+    ///
+    /// It captures a void set that no other device knows again as the same client.
     package func hasLostIdentity() throws -> Bool {
         let isRemoved = try db.first("SELECT 1 FROM removals WHERE client = ?", [.text(client.rawValue)]) != nil
-        guard !isRemoved, let last = try log.lastCaptured(by: client) else { return isRemoved }
+        guard !isRemoved, let last = try log.lastIrrevocable(by: client) else { return isRemoved }
         return try log.isVoid(SetReference(client, last))
     }
 
     /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.
     ///
-    /// What they overwrite is found by its value and logged. The device has to be a new client by then.
+    /// What they overwrite is found by its value and logged. If other devices may know any of them, the device has to be a new
+    /// client by then.
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.

@@ -60,6 +60,22 @@ extension ReplicaLog {
         for number in numbers.values.joined() { try db.execute("DELETE FROM conflicts WHERE number = ?", [number]) }
     }
 
+    /// The greatest number that an entry ever had.
+    func lastConflictNumber() throws -> Int64 {
+        try db.first("SELECT seq FROM sqlite_sequence WHERE name = 'conflicts'")?.integer(0) ?? 0
+    }
+
+    /// Gives all entries other numbers; a new entry gets a number after `last`.
+    func setConflictNumbers(_ numbers: [(former: Int64, present: Int64)], last: Int64) throws {
+        // So that no entry gets a number that another one still has.
+        try db.execute("UPDATE conflicts SET number = -number")
+        for (former, present) in numbers {
+            try db.execute("UPDATE conflicts SET number = ? WHERE number = -?", [.integer(present), .integer(former)])
+        }
+        try db.execute("DELETE FROM sqlite_sequence WHERE name = 'conflicts'")
+        try db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('conflicts', ?)", [.integer(last)])
+    }
+
     /// Rule, table, name, and what was lost and kept.
     private func values(of conflict: Conflict) throws -> [StoredValue] {
         [

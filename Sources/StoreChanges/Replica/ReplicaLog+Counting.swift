@@ -1,5 +1,11 @@
-/// Which sets count, and which weren't captured here.
+/// Which sets count, which weren't captured here, and how many there are.
 extension ReplicaLog {
+    /// The number of the sets that aren't stable, and their size in bytes: every checkpoint has them.
+    func size() throws -> (sets: UInt64, bytes: Int64) {
+        let values = try db.first("SELECT count(*), sum(length(bytes)) FROM sets WHERE status IN (0, 1, 2)")
+        return (UInt64(values?.integer(0) ?? 0), values?.integer(1) ?? 0)
+    }
+
     /// Whether a set is integrated.
     func counts(_ reference: SetReference) throws -> Bool {
         try db.first(

@@ -153,6 +153,10 @@ struct ReplicaLog {
     /// The last set that a client captured here, void ones included.
     func lastCaptured(by client: ClientID) throws -> SeenSet? { try last("client = ? AND origin > 0", client) }
 
+    /// The last set that a client captured here and can't capture again under its number, void ones included: other devices may
+    /// know this set, or another one of its number.
+    func lastIrrevocable(by client: ClientID) throws -> SeenSet? { try last("client = ? AND origin > 1", client) }
+
     private func last(_ condition: String, _ client: ClientID) throws -> SeenSet? {
         let values = try db.first(
             "SELECT sequence, digest FROM sets WHERE \(condition) ORDER BY sequence DESC LIMIT 1",

@@ -21,7 +21,8 @@ extension SynchronizedStore {
     func recordChangesLocked(allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [OwnSet] {
         try replicaDatabase.write { _ in
             let side = try recover(taking: side)
-            _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970)
+            // These sets are about the replica's store.
+            if side == nil { _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970) }
             guard try unchangedVersion(taking: side) == nil else { return [] }
             return try captureSnapshot(readingPages: side == nil) {
                 try capture($0, allowsDeletions: allowsDeletions, taking: side)

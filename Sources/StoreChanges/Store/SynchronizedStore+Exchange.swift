@@ -144,6 +144,11 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: "status IN (1, 3)") } }
     }
 
+    /// The number of the sets that every baseline has because a device may not have seen them, and their size in bytes.
+    package func logSize() throws -> (sets: UInt64, bytes: Int64) {
+        try locked { try replicaDatabase.read { _ in try replica.log.size() } }
+    }
+
     /// The last set of each client that is integrated and that other devices may know.
     package func integratedPublishedSets() throws -> [ClientID: SeenSet] {
         let condition = "status IN (1, 3) AND \(ReplicaLog.Origin.isShared)"

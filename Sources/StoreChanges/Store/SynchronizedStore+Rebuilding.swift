@@ -28,9 +28,9 @@ extension SynchronizedStore {
 
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
-    /// The former replica gives the sets that aren't published, and the numbers of rows and of schemas. If it can't be read,
-    /// the rows of the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former
-    /// replica stays.
+    /// The former replica gives the sets that aren't published, and the numbers of rows, schemas and conflicts. If it can't be
+    /// read, the rows of the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the
+    /// former replica stays.
     ///
     /// If the former replica is whole, and the store has an older schema, that is the newest from then on: the user says that
     /// the app took a change of its schema back. Nothing else is done then.
@@ -185,6 +185,7 @@ extension SynchronizedStore {
                     guard let former else { return }
                     try replica.takeEditsOfVoidSets(from: former.replica)
                     try replica.logEditsLost(from: former.replica)
+                    try replica.takeConflictNumbers(of: former.replica)
                 }
                 return formerState
             }
@@ -234,7 +235,6 @@ extension Replica {
     /// Takes the conflicts that integrating further sets doesn't give again: those of sets that the checkpoint contains,
     /// and those of no set, which the user gave up.
     fileprivate func takeConflicts(of former: Replica) throws {
-        if let restored = try ReplicaFact.restored.read(former.db) { try ReplicaFact.restored.write(restored, db) }
         let integrated = try integratedSets()
         try takeConflicts(of: former) {
             $0.conflict.set.sequence <= integrated[$0.conflict.set.client]?.sequence ?? 0

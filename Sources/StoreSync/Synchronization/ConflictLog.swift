@@ -14,7 +14,7 @@ public import StoreChanges
 public struct ConflictLog: Sendable {
     /// An entry.
     public struct Entry: Sendable, Hashable, Identifiable {
-        /// The entry's number on this device.
+        /// The entry's number on this device, which it keeps.
         public let number: Int64
         /// The row's key in this device's store.
         public let key: String

@@ -6,20 +6,15 @@ import StoreChanges
 
 /// Writing and finding the stores with which devices begin.
 extension SynchronizationOperation {
-    /// The number of change sets after which the device that wrote the newest baseline writes another.
-    private static let setsPerBaseline: UInt64 = 256
-
-    /// The number of change sets since the newest baseline after which a client writes another.
+    /// The number of change sets since the newest baseline after which a client writes another, at the earliest.
     ///
     /// It differs among the clients that haven't written the newest one, so that they don't all upload the store at once.
     static func setsPerBaseline(of client: RemoteIdentifier, hasWrittenNewest: Bool) -> UInt64 {
+        let setsPerBaseline = LogGrowth.setsPerBaseline
         guard !hasWrittenNewest else { return setsPerBaseline }
         let hash = client.rawValue.utf8.reduce(UInt64(0)) { ($0 &* 31 &+ UInt64($1)) % setsPerBaseline }
         return 2 * setsPerBaseline + hash
     }
-
-    /// The part of the store's size that the change sets since the newest baseline may have.
-    private static let bytesPerBaseline: Int64 = 4
 
     // MARK: Writing
 
@@ -132,7 +127,7 @@ extension SynchronizationOperation {
         return []
     }
 
-    /// Uploads a baseline if many change sets came since the newest one.
+    /// Uploads a baseline if many change sets came since the newest one, as ``LogGrowth`` says.
     ///
     /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't. A device that
     /// has long waited for edits does, too: others may wait for edits that only this one still has.
@@ -153,27 +148,27 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> [String] {
         let size = try await context.blocking { [request] in try LocalStore(request.url).byteCount }
-        func isDue(_ memory: SynchronizationMemory) -> Bool {
+        func isDue(_ memory: SynchronizationMemory, _ log: (sets: UInt64, bytes: Int64)) -> Bool {
             let newest = memory.baselines.first
             let writer = (newest?.upload ?? replica.origin.baseline).client
             let patience = Self.setsPerBaseline(of: client, hasWrittenNewest: writer == client)
-            let sizeLimit = Double(size) * Double(patience) / Double(Self.setsPerBaseline)
-            let isLarge = Double(memory.bytesSinceBaseline * Self.bytesPerBaseline) > sizeLimit
-            // A head holds that much.
-            let isWorth = memory.bytesSinceBaseline > 1 << 20
-            let isLong = setCount >= (newest?.total ?? 0) + patience
-            let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
+            let newSets = setCount - min(setCount, newest?.total ?? 0)
+            let growth = LogGrowth(since: (newSets, memory.bytesSinceBaseline), in: log, besides: size)
+            let isMissed = hasTriedBaselines && newSets > 0
             // A missed baseline is due once a day at most, so no further wait applies to it.
-            return (isLong || isLarge && isWorth) && !memory.waitsAfterFailedBaseline(at: state.now()) || isMissed
+            return growth.isDue(for: patience) && !memory.waitsAfterFailedBaseline(at: state.now()) || isMissed
         }
-        guard isDue(memory) else { return [] }
+        // The log is read only if the baseline would be due without it.
+        guard isDue(memory, (0, 0)) else { return [] }
+        let log = try await replica.using(context) { try $0.logSize() }
+        guard isDue(memory, log) else { return [] }
         let failure = "The document's log of edits couldn't be shortened; the next try is in an hour or later."
         var isWritten = false
         let warnings = try await warning(failure) {
             do {
                 memory.note(try await baselines(since: replica.origin).newest)
                 try await remember(memory, context)
-                guard isDue(memory) else { return [] }
+                guard isDue(memory, log) else { return [] }
                 let warnings = try await noteRemovedClients(in: replica, &memory, context)
                 let written = try await writeBaseline(of: replica, &memory, context)
                 isWritten = true

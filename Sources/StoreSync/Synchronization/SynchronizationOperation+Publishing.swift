@@ -207,7 +207,7 @@ extension SynchronizationOperation {
         memory.created = nil
         try await remember(memory, context)
         published.bytes += Int64(try await catalog.create(head))
-        memory.bytesSinceBaseline += published.bytes
+        memory.bytesSinceBaseline += new.reduce(0) { $0 + Int64($1.byteCount) }
         memory.sequence = sequence
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
         try await remember(memory, context)

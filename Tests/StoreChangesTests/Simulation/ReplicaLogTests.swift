@@ -595,6 +595,7 @@ struct ReplicaLogTests {
         // The phone reads only the later head. It hadn't read the first set, so its own one is void for both.
         try phone.edit("INSERT INTO note (title) VALUES ('bread')")
         let late = try #require(try phone.capture(at: 20))
+        try phone.notePublication()
         try phone.integrate([first])
         try phone.remember([head])
         try restored.integrate([late])
@@ -604,6 +605,34 @@ struct ReplicaLogTests {
         for device in [restored, phone] {
             try device.write()
             #expect(try device.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"milk\""])
+        }
+    }
+
+    @Test(
+        "A set that doesn't count and that no other device knows is captured again by the same client, under its number"
+    )
+    func lateSet() throws {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        let phone = try SimulatedDevice("phone", schemaSQL: Self.folders)
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        let first = try #require(try laptop.capture(at: 10))
+        try laptop.write()
+        try laptop.trim()
+        let head = try laptop.publishHead()
+        #expect(head.stable != nil)
+        try phone.edit("INSERT INTO note (title) VALUES ('bread')")
+        let late = try #require(try phone.capture(at: 20))
+        try phone.integrate([first])
+        try phone.remember([head])
+        #expect(try !phone.counts(late) && !phone.hasLostIdentity())
+        let again = try phone.captureVoidSetsAgain(at: 30)
+        #expect(again.map(\.header.id) == [late.header.id] && again != [late])
+        #expect(try phone.captureVoidSetsAgain(at: 40).isEmpty, "once")
+        try laptop.integrate(again)
+        for device in [laptop, phone] {
+            try device.write()
+            #expect(try device.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"milk\""])
+            #expect(try device.capture() == nil)
         }
     }
 

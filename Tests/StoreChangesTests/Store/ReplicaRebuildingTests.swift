@@ -123,9 +123,8 @@ struct ReplicaRebuildingTests {
         #expect(try app.read { try String.fetchAll($0, sql: rows) } == ["bread brown", "milk -", "tea -"])
     }
 
-    @Test("A replica that is built again has each entry of the conflict log once, also the ones that no baseline has")
-    func conflicts() throws {
-        let fixture = try Fixture()
+    /// Makes a device with two conflicts, and a baseline of it that lacks the first one.
+    private func laptopWithConflicts(_ fixture: Fixture) throws -> ([LoggedConflict], SynchronizedStore.Beginning) {
         let (app, _) = try laptop(fixture)
         let phone = try fixture.app("phone")
         try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread'), ('tea')") }
@@ -133,9 +132,8 @@ struct ReplicaRebuildingTests {
         try phone.write { try $0.execute(sql: "UPDATE note SET body = 'one'") }
         try app.write { try $0.execute(sql: "UPDATE note SET body = 'two' WHERE title <> 'milk'") }
         _ = try fixture.open("laptop").synchronized(with: [#require(try fixture.open("phone").recordSet())])
-        let conflicts = try fixture.open("laptop").conflicts().map(\.conflict)
-        #expect(conflicts.map(\.rule) == [.overwritten, .overwritten])
-
+        let conflicts = try fixture.open("laptop").conflicts()
+        #expect(conflicts.map(\.conflict.rule) == [.overwritten, .overwritten])
         let beginning = SynchronizedStore.Beginning(
             store: fixture.folder.appending(path: "later.sqlite"),
             checkpoint: fixture.folder.appending(path: "later.checkpoint")
@@ -148,9 +146,47 @@ struct ReplicaRebuildingTests {
             try $0.execute(sql: "DELETE FROM conflicts WHERE number = (SELECT min(number) FROM conflicts)")
         }
         try checkpoint.close()
+        return (conflicts, beginning)
+    }
+
+    @Test("A replica that is built again has each entry of the conflict log once, also the ones that no baseline has")
+    func conflicts() throws {
+        let fixture = try Fixture()
+        let (conflicts, beginning) = try laptopWithConflicts(fixture)
         #expect(try rebuild(fixture, from: SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())))
-        let rebuilt = try fixture.open("laptop").conflicts().map(\.conflict)
-        #expect(rebuilt.count == 2 && Set(rebuilt) == Set(conflicts))
+        #expect(try fixture.open("laptop").conflicts() == conflicts)
+    }
+
+    @Test(
+        "In a replica that is built again, conflicts keep their numbers and marks, and the baseline's others are news"
+    )
+    func conflictNumbers() throws {
+        let fixture = try Fixture()
+        let (conflicts, beginning) = try laptopWithConflicts(fixture)
+        // As if another device had made the checkpoint: with its numbers, and with an entry of its own.
+        let checkpoint = try DatabaseQueue(path: #require(beginning.checkpoint).path)
+        try checkpoint.write {
+            try $0.execute(
+                sql: """
+                    UPDATE conflicts SET number = \(conflicts[0].number);
+                    INSERT INTO conflicts (number, client, sequence, stamp, rule, tbl, name, lost, kept)
+                    SELECT \(conflicts[1].number), 'tablet', 0, stamp, rule, tbl, name, lost, kept FROM conflicts
+                    """
+            )
+        }
+        try checkpoint.close()
+        try fixture.open("laptop").restore(conflicts[0].number)
+        let former = try fixture.open("laptop").conflicts()
+        #expect(former.map(\.isRestored) == [true, false])
+        for _ in 0..<2 {
+            let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+            #expect(try rebuild(fixture, from: sources))
+            let (laptop, last) = (try fixture.open("laptop"), try #require(former.last?.number))
+            let rebuilt = try laptop.conflicts()
+            #expect(rebuilt.prefix(2) == former[...] && rebuilt.map(\.number) == former.map(\.number) + [last + 1])
+            #expect(rebuilt.last?.conflict.set.client == ClientID(rawValue: "tablet"))
+            #expect(try laptop.conflictCount(after: last) == 1 && laptop.lastConflict() == last + 1)
+        }
     }
 
     /// A device that begins with a store whose schema its app has taken back since; and the sets that it captured then.

@@ -165,6 +165,51 @@ struct AutomaticBaselineTests {
         }
     }
 
+    @Test("While a silent device keeps the log, baselines are written at growing intervals")
+    func silentDevice() async throws {
+        let fixture = try Fixture()
+        let all = try await fixture.devicesWithNotes("a", "silent")
+        let a = all[0]
+        var edits: [Int] = []
+        for number in 1...6 {
+            let newest = try a.synchronizationMemory()?.baselines.first
+            try a.execute("UPDATE note SET bytes = randomblob(1100000)")
+            #expect(try await a.synchronize().value.warnings.isEmpty)
+            if try a.synchronizationMemory()?.baselines.first != newest { edits.append(number) }
+        }
+        // Each edit is as large as the store.
+        #expect(edits.first == 1 && (2...4).contains(edits.count), "\(edits)")
+    }
+
+    @Test(
+        "All baselines together have at most some times the size of the last one, however long a device is silent",
+        arguments: [256, 512, 767] as [UInt64],
+        // Of many small edits the number counts.
+        [(100, 20_000), (100_000, 2_000)]
+    )
+    func uploads(patience: UInt64, edits: (bytes: Int64, count: UInt64)) {
+        let storeBytes: Int64 = 100_000
+        var (log, since) = ((sets: UInt64(0), bytes: Int64(0)), (count: UInt64(0), bytes: Int64(0)))
+        var baselines: [Int64] = []
+        for _ in 0..<edits.count {
+            (log.sets, log.bytes) = (log.sets + 1, log.bytes + edits.bytes)
+            (since.count, since.bytes) = (since.count + 1, since.bytes + edits.bytes)
+            guard LogGrowth(since: since, in: log, besides: storeBytes).isDue(for: patience) else { continue }
+            baselines.append(storeBytes + log.bytes)
+            since = (0, 0)
+        }
+        let total = baselines.reduce(0, +)
+        #expect(baselines.count >= 4 && total < 10 * (baselines.last ?? 0), "\(baselines.count): \(total)")
+    }
+
+    @Test("Without a silent device, 256 edits or a quarter of the store's size are reason for a baseline")
+    func usualGrowth() {
+        func isDue(_ count: UInt64, _ bytes: Int64) -> Bool {
+            LogGrowth(since: (count, bytes), in: (count, bytes), besides: 8 << 20).isDue(for: 256)
+        }
+        #expect(!isDue(255, 2 << 20) && isDue(256, 1) && isDue(1, 2 << 20 + 1) && !isDue(1, 2 << 20))
+    }
+
     @Test("Devices that haven't written the newest baseline wait for different numbers of edits")
     func patience() throws {
         func sets(_ client: String, hasWrittenNewest: Bool = false) throws -> UInt64 {

@@ -147,6 +147,32 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test("A device that was restored from a backup becomes another client once, and leaves no client without edits")
+    func otherClientOnce() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
+        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        for _ in 0..<3 {
+            for device in [a, b] {
+                try await write(1, by: device)
+                _ = try await device.vacuum().value
+            }
+        }
+        let restored = try fixture.device("backup")
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        let former = try #require(try restored.synchronizationMemory()?.client)
+        #expect(await code { try await restored.synchronize().value } == .identityTwice)
+        let client = try #require(try restored.synchronizationMemory()?.client)
+        #expect(client != former)
+        for device in [restored, a, restored] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
+        #expect(try restored.synchronizationMemory()?.client == client)
+        #expect(try notes(restored) == notes(a) && notes(a).count == 8)
+        #expect(try a.query("SELECT title FROM note").contains("after the restoration"))
+        let heads = try fixture.files().keys.compactMap { SyncHeadName(($0 as NSString).lastPathComponent) }
+        #expect(Set(heads.map(\.client)).count == 3 && heads.allSatisfy { $0.sequence > 0 }, "\(heads)")
+    }
+
     @Test("A device that was restored and begins again with a baseline gives no name of a row twice")
     func names() async throws {
         let fixture = try Fixture()
