@@ -20,6 +20,8 @@ struct WatchEnvironment: Sendable {
     var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> @Sendable () -> Void
     /// Signals when the heads may have changed; `nil` if the storage has no signals.
     var remoteChanges: @Sendable () async -> AsyncStream<Void>?
+    /// Whether the disk that holds the store is full.
+    var isDiskFull: @Sendable () -> Bool
 }
 
 extension WatchEnvironment {
@@ -36,8 +38,9 @@ extension WatchEnvironment {
         random = { supervisor.random() }
         self.synchronize = synchronize
         heads = { try await translatingErrors { try await backend.synchronizationHooks.listSyncHeads(document) } }
+        let location = { @Sendable in (try? LocalStore(store))?.url ?? store.standardizedFileURL }
         watchStore = { onChange in
-            let url = (try? LocalStore(store))?.url ?? store.standardizedFileURL
+            let url = location()
             let watch = try FileWatch(
                 directory: url.deletingLastPathComponent().path,
                 database: url.lastPathComponent,
@@ -46,5 +49,6 @@ extension WatchEnvironment {
             return { watch.lookAgain() }
         }
         remoteChanges = { await backend.changes(in: document.recentSyncs) }
+        isDiskFull = { location().deletingLastPathComponent().path.isOnFullDisk }
     }
 }

@@ -127,9 +127,9 @@ final class WatchRun {
 
     private func failed(_ error: any Error, _ schedule: inout WatchSchedule) throws -> StoreWatch.Event {
         // The client is known after the first success.
-        guard let error = error as? StoreSyncError, error.isRetriedByWatch(afterSuccess: client != nil) else {
-            throw error
-        }
+        guard let error = error as? StoreSyncError,
+            error.isRetriedByWatch(afterSuccess: client != nil, isDiskFull: environment.isDiskFull)
+        else { throw error }
         let isOfStore = [.busy, .storeChanged, .storeNotFound].contains(error.code)
         let delay = schedule.failed(
             isOfStore ? .store : .remote,
