@@ -7,7 +7,8 @@ import ThreadSupport
 /// Reports what changes in a watched scene, by the kernel's events of files and directories.
 final class FileEvents: Sendable {
     private let scene: WatchedScene
-    private let queue = DispatchQueue(label: "swift-store-sync.watch")
+    /// On which events are handled, and the watches are changed.
+    let queue = DispatchQueue(label: "swift-store-sync.watch")
     private let report: @Sendable (FileEvents, FileChanges) -> Void
     private let sources = Locked<[Source]>([])
 

@@ -7,6 +7,8 @@ import ThreadSupport
 /// Reports what changes in a watched scene, by inotify.
 final class FileEvents: @unchecked Sendable {
     private let scene: WatchedScene
+    /// On which events are read, and the watches are changed.
+    let queue = DispatchQueue(label: "swift-store-sync.watch")
     private let descriptor: Int32
     // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
     private let source: any DispatchSourceRead
@@ -25,10 +27,7 @@ final class FileEvents: @unchecked Sendable {
     ) throws(Errno) {
         let descriptor = try retrying { inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK)) }
         (self.scene, self.descriptor) = (scene, descriptor)
-        source = DispatchSource.makeReadSource(
-            fileDescriptor: descriptor,
-            queue: DispatchQueue(label: "swift-store-sync.watch")
-        )
+        source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
         source.setCancelHandler { close(descriptor) }
         source.setEventHandler { [weak self] in
             guard let self else { return }
@@ -95,6 +94,8 @@ final class FileEvents: @unchecked Sendable {
         // Events were lost.
         guard event.mask & UInt32(IN_Q_OVERFLOW) == 0 else { return [.content, .path] }
         let indices = indices.withLock { $0[event.wd] ?? [] }
+        // The kernel has ended a watch: its directory was removed, or the file system was unmounted.
+        guard event.mask & UInt32(IN_IGNORED) == 0 else { return indices.isEmpty ? [] : .path }
         var changes: FileChanges = []
         for index in indices {
             if index < scene.directories.count - 1 {

@@ -13,9 +13,11 @@ import Glibc
 /// The directory may not exist yet, or vanish and come back.
 ///
 /// A file system reports changes made on this device. What other machines change on a network's file system is not noticed.
+/// Nothing is reported of a file system that is mounted: ``lookAgain()`` notices it.
 /// The watch ends when its last reference is released.
 package final class FileWatch: Sendable {
     private let events: FileEvents
+    private let report: @Sendable (FileEvents, FileChanges) -> Void
 
     /// Watches a directory, or a database.
     ///
@@ -33,7 +35,7 @@ package final class FileWatch: Sendable {
         let scene = WatchedScene(directory: directory, database: database)
         // Before anything is watched: what changes from now on either shows in the first event or is a difference from this.
         let former = Locked(scene.look())
-        events = try FileEvents(scene) { events, changes in
+        report = { events, changes in
             let now = scene.look()
             let isOther = former.withLock { former in
                 defer { former = now }
@@ -42,7 +44,13 @@ package final class FileWatch: Sendable {
             if isOther || changes.contains(.path) { events.watch() }
             if isOther || !changes.isDisjoint(with: [.content, .path]) { onChange() }
         }
+        events = try FileEvents(scene, report)
     }
+
+    /// Watches what the path stands for by now, and reports if that isn't the same as before.
+    ///
+    /// The comparison follows on the watch's own thread, since file systems of networks may block.
+    package func lookAgain() { events.queue.async { [events, report] in report(events, []) } }
 }
 
 /// What is watched: a directory, all directories above it, and a database in it.

@@ -26,6 +26,13 @@ public actor LocalFolderBackend: RemoteBackend {
     public nonisolated let identity: String
     private let folder: Folder
     private let executor: (any TaskExecutor)?
+    private var watches: [Watch] = []
+
+    /// The watch of a directory, which ends with the reader of its signals.
+    private struct Watch {
+        let directory: RemotePath
+        weak let files: FileWatch?
+    }
 
     /// Creates a backend for a folder, which needn't exist before the first request.
     ///
@@ -57,7 +64,9 @@ public actor LocalFolderBackend: RemoteBackend {
 
     /// Returns the items in a directory, without names that aren't UTF-8 and without unfinished files.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
-        try await perform(directory) { folder in try folder.items(in: directory) }
+        // The system sends no event when a file system is mounted on the way to the directory.
+        for watch in watches where watch.directory == directory { watch.files?.lookAgain() }
+        return try await perform(directory) { folder in try folder.items(in: directory) }
     }
 
     /// Creates a directory and its missing parents, and synchronizes each with the medium.
@@ -181,6 +190,8 @@ public actor LocalFolderBackend: RemoteBackend {
             try folder.isOnThisDevice ? FileWatch(directory: path.string) { continuation.yield() } : nil
         }
         guard let watch else { return nil }
+        watches.removeAll { $0.files == nil }
+        watches.append(Watch(directory: directory, files: watch))
         continuation.onTermination = { _ in withExtendedLifetime(watch) {} }
         return stream
     }

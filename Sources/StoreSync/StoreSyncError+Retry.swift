@@ -33,8 +33,14 @@ extension StoreSyncError {
     ///
     /// After its first success a watch also waits for a store that is missing, since an editor may replace the file or a share
     /// be away, and for free space.
-    func isRetriedByWatch(afterSuccess: Bool) -> Bool {
-        code.isRetriedByWatch || afterSuccess && (isOfMissingStore || isOfNoSpace)
+    ///
+    /// - Parameters:
+    ///   - afterSuccess: Whether the watch has synchronized before.
+    ///   - isDiskFull: Whether the disk that holds the store is full.
+    /// - Returns: Whether it retries.
+    func isRetriedByWatch(afterSuccess: Bool, isDiskFull: () -> Bool) -> Bool {
+        code.isRetriedByWatch
+            || afterSuccess && (isOfMissingStore || code == .cannotWrite && Self.isOfNoSpace(cause, isDiskFull))
     }
 
     /// Whether there is no file where the store was.
@@ -46,15 +52,26 @@ extension StoreSyncError {
     /// Whether nothing could be written because a disk or the storage is full.
     ///
     /// A quota that is used up is recognized too, but not while SQLite writes, which reports it as it does faults of a disk.
-    private var isOfNoSpace: Bool { code == .cannotWrite && Self.isOfNoSpace(cause) }
-
-    private static func isOfNoSpace(_ cause: (any Error)?) -> Bool {
+    private static func isOfNoSpace(_ cause: (any Error)?, _ isDiskFull: () -> Bool) -> Bool {
         switch cause {
         case let error as RemoteError: error.code == .noSpace
-        case let error as StoreChangesError: isOfNoSpace(error.cause)
-        case let error as DatabaseError: error.resultCode == .SQLITE_FULL
+        case let error as StoreChangesError: isOfNoSpace(error.cause, isDiskFull)
+        case let error as DatabaseError: isOfNoSpace(error.extendedResultCode, isDiskFull)
         case let error as Errno: [.noSpace, .diskQuotaExceeded].contains(error)
         case let error as CocoaError: error.code == .fileWriteOutOfSpace
+        default: false
+        }
+    }
+
+    /// Whether SQLite lacked space.
+    ///
+    /// Some of these codes have other reasons, too, unless the disk is full.
+    private static func isOfNoSpace(_ code: ResultCode, _ isDiskFull: () -> Bool) -> Bool {
+        switch code {
+        case .SQLITE_FULL: true
+        // The file beside a write-ahead log that all connections share couldn't grow.
+        case .SQLITE_IOERR_SHMSIZE: true
+        case .SQLITE_IOERR_WRITE, .SQLITE_IOERR_SHMOPEN, .SQLITE_CANTOPEN: isDiskFull()
         default: false
         }
     }

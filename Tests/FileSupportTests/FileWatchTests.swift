@@ -122,6 +122,29 @@ final class FileWatchTests {
         }
     }
 
+    @Test("reports a directory that ends without an event above it, as by an unmount, and one that it finds on request")
+    func withoutEvents() async throws {
+        // The directory above the link has no event of what the link leads to.
+        let directory = folder.appending(path: "elsewhere/directory")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let link = folder.appending(path: "link")
+        try FileManager.default.createSymbolicLink(at: link, withDestinationURL: directory)
+        try start("link")
+        try await expectReport { try FileManager.default.removeItem(at: directory) }
+        try await expectReport {
+            FileManager.default.fileExists(atPath: directory.path)
+        } of: {
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+            watch?.lookAgain()
+        }
+        let file = directory.appending(path: "file")
+        try await expectReport {
+            FileManager.default.fileExists(atPath: file.path)
+        } of: {
+            try append("a", to: "elsewhere/directory/file")
+        }
+    }
+
     @Test("goes on when the directory, or one above it, is renamed away and back")
     func awayAndBack() async throws {
         try FileManager.default.createDirectory(

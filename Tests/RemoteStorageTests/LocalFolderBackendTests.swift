@@ -81,6 +81,23 @@ struct LocalFolderBackendTests {
         #expect(none == nil)
     }
 
+    @Test("signals changes in a directory that came without an event, as by a mount, once the directory was listed")
+    func changesAfterMount() async throws {
+        try await withTemporaryFolder { folder in
+            guard Folder(path: folder.path).isOnThisDevice else { return }
+            // The folder has no event of what the link leads to.
+            let (root, link) = (folder.appending(path: "elsewhere/root"), folder.appending(path: "link"))
+            try FileManager.default.createSymbolicLink(at: link, withDestinationURL: root)
+            let backend = LocalFolderBackend(root: link)
+            var changes = try #require(await backend.changes(in: .root)).makeAsyncIterator()
+            try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
+            #expect(try await backend.list(.root) == [])
+            #expect(await changes.next() != nil)
+            try await backend.write([1], to: RemotePath("file"), when: .always)
+            #expect(await changes.next() != nil)
+        }
+    }
+
     private actor Forwarder: ForwardingBackend {
         nonisolated let base: any RemoteBackend
 

@@ -245,6 +245,31 @@ struct LegacyTreeTests {
         #expect(try tree.contents() == before)
     }
 
+    @Test(
+        "an application that arrives before its registration isn't such a tree, not even if TICoreDataSync has joined it"
+    )
+    func arriving() async throws {
+        let fixture = try Fixture()
+        let (first, new) = (try fixture.device("first"), try fixture.device("new"))
+        try first.write("one")
+        _ = try await first.push().value
+        try fixture.put(
+            Data(Tree.plist(["kTICDSClientDeviceIdentifier": Self.client])),
+            at: "\(fixture.hierarchy.deviceInfo(RemoteIdentifier(Self.client)))"
+        )
+        let path = "\(fixture.hierarchy.registration)"
+        let registration = try #require(try fixture.files()[path])
+        try fixture.put(nil, at: path)
+        let before = try fixture.files()
+        #expect(await code { try await new.register().value } == .applicationIncomplete)
+        #expect(await code { try await new.pull().value } == .applicationIncomplete)
+        #expect(await code { try await new.listClients().value } == .applicationIncomplete)
+        #expect(try fixture.files() == before)
+        try fixture.put(registration, at: path)
+        _ = try await new.pull().value
+        #expect(try new.notes() == ["one"])
+    }
+
     @Test("a tree that gets a registration later deregisters the devices that knew it without one")
     func registeredLater() async throws {
         let tree = try Tree()

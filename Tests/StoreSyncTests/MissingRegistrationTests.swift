@@ -15,12 +15,14 @@ struct MissingRegistrationTests {
         _ = try await device.push().value
         let hierarchy = ApplicationHierarchy(fixture.application)
         try FileManager.default.removeItem(at: fixture.share.appending(path: "\(hierarchy.registration)"))
-        // To a new device, a tree without encryption is TICoreDataSync's.
-        let confused = password == nil ? device : try fixture.device("new")
-        let error = await #expect(throws: StoreSyncError.self) { try await confused.register().value }
-        #expect(error?.code == .applicationIncomplete)
-        for part in ["\(hierarchy.registration)", "backup", "move \(hierarchy.root)", "register --again", "copies"] {
-            #expect(error?.message.contains(part) == true, "\(part): \(error as Any)")
+        // What a device that knows an encrypted application says is tested below.
+        for confused in (password == nil ? [device] : []) + [try fixture.device("new")] {
+            let error = await #expect(throws: StoreSyncError.self) { try await confused.register().value }
+            #expect(error?.code == .applicationIncomplete)
+            for part in ["\(hierarchy.registration)", "backup", "move \(hierarchy.root)", "register --again", "copies"]
+            {
+                #expect(error?.message.contains(part) == true, "\(part): \(error as Any)")
+            }
         }
         try FileManager.default.moveItem(
             at: fixture.share.appending(path: "\(hierarchy.root)"),

@@ -200,7 +200,8 @@ public actor ApplicationRegistrationOperation: Operation {
         let info = DeviceInfo(
             client: membership.client.rawValue,
             description: request.clientDescription,
-            userInfo: request.userInfo
+            userInfo: request.userInfo,
+            epoch: membership.pin.epoch
         )
         return membership.seal.seal(info.xml, as: .deviceInfo(membership.client))
     }

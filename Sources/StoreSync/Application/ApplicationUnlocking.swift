@@ -169,12 +169,14 @@ struct ApplicationUnlocking: Sendable {
 
     /// Whether clients without a registration are those of an unencrypted tree of TICoreDataSync.
     ///
-    /// Every saved device info must be readable. An unreadable one may be sealed, and then the others prove nothing.
+    /// Every saved device info must be readable: another may be sealed, and then the rest proves nothing. None may name an
+    /// epoch: an application that has one has a registration, which is still arriving.
     func isLegacy(_ clients: [RemoteIdentifier], _ infos: [[UInt8]?]) -> Bool {
         let saved = zip(clients, infos).compactMap { client, bytes in bytes.map { (client, $0) } }
         return !saved.isEmpty
             && saved.allSatisfy { client, bytes in
-                (try? DeviceInfo(bytes, at: hierarchy.deviceInfo(client))) != nil
+                let info = try? DeviceInfo(bytes, at: hierarchy.deviceInfo(client))
+                return info.map { $0.epoch == nil } ?? false
             }
     }
 

@@ -1,21 +1,27 @@
 import RemoteStorage
 
-/// `deviceInfo.plist`: what is known of a client, under TICoreDataSync's keys.
+/// `deviceInfo.plist`: what is known of a client, under TICoreDataSync's keys and an additional one.
 struct DeviceInfo: Hashable, Sendable {
     var client: String
     var description: String
     var userInfo: [String: PropertyListValue]
+    /// The epoch of the application that the client registered with; `nil` in a tree of TICoreDataSync.
+    ///
+    /// It says that the application has a registration, even if that hasn't arrived.
+    var epoch: String?
 
     private enum Key {
         static let identifier = "kTICDSClientDeviceIdentifier"
         static let description = "kTICDSClientDeviceDescription"
         static let userInfo = "kTICDSClientDeviceUserInfo"
+        static let epoch = "epoch"
     }
 
-    init(client: String, description: String, userInfo: [String: PropertyListValue]) {
+    init(client: String, description: String, userInfo: [String: PropertyListValue], epoch: String? = nil) {
         self.client = client
         self.description = description
         self.userInfo = userInfo
+        self.epoch = epoch
     }
 
     /// The info of a client of which only the identifier is known.
@@ -32,7 +38,8 @@ struct DeviceInfo: Hashable, Sendable {
         self.init(
             client: client,
             description: values[Key.description]?.string ?? "",
-            userInfo: values[Key.userInfo]?.dictionary ?? [:]
+            userInfo: values[Key.userInfo]?.dictionary ?? [:],
+            epoch: values[Key.epoch]?.string
         )
     }
 
@@ -41,6 +48,7 @@ struct DeviceInfo: Hashable, Sendable {
             Key.identifier: .string(client), Key.description: .string(description),
         ]
         if !userInfo.isEmpty { values[Key.userInfo] = .dictionary(userInfo) }
+        values[Key.epoch] = epoch.map { .string($0) }
         return values
     }
 

@@ -15,9 +15,13 @@ struct WatchEnvironment: Sendable {
     /// The names of all heads on the remote.
     var heads: @Sendable () async throws -> [String]
     /// Calls a closure when the store changes, until what is returned is released; throws if the system refuses to watch it.
-    var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> any Sendable
+    ///
+    /// Returns a closure that looks for changes of which the system sends no event, as after a mount.
+    var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> @Sendable () -> Void
     /// Signals when the heads may have changed; `nil` if the storage has no signals.
     var remoteChanges: @Sendable () async -> AsyncStream<Void>?
+    /// Whether the disk that holds the store is full.
+    var isDiskFull: @Sendable () -> Bool
 }
 
 extension WatchEnvironment {
@@ -34,14 +38,17 @@ extension WatchEnvironment {
         random = { supervisor.random() }
         self.synchronize = synchronize
         heads = { try await translatingErrors { try await backend.synchronizationHooks.listSyncHeads(document) } }
+        let location = { @Sendable in (try? LocalStore(store))?.url ?? store.standardizedFileURL }
         watchStore = { onChange in
-            let url = (try? LocalStore(store))?.url ?? store.standardizedFileURL
-            return try FileWatch(
+            let url = location()
+            let watch = try FileWatch(
                 directory: url.deletingLastPathComponent().path,
                 database: url.lastPathComponent,
                 onChange: onChange
             )
+            return { watch.lookAgain() }
         }
         remoteChanges = { await backend.changes(in: document.recentSyncs) }
+        isDiskFull = { location().deletingLastPathComponent().path.isOnFullDisk }
     }
 }

@@ -13,7 +13,8 @@ final class WatchRun {
     private var client: RemoteIdentifier?
     /// The heads that the last listing had, the one before the last synchronization for news at the latest.
     private var heads: [String]?
-    private var storeWatch: (any Sendable)?
+    /// Looks for changes of the store of which the system sends no event; watches the store until it's released.
+    private var lookAtStore: (@Sendable () -> Void)?
     /// Warnings that the next synchronization tells.
     private var warnings: [String] = []
     private var remoteReader: Task<Void, Never>?
@@ -54,6 +55,7 @@ final class WatchRun {
                 self.handle = handle
                 return .began(handle)
             case .look:
+                lookAtStore?()
                 do {
                     let isNews = try await look()
                     schedule.looked(isNews: isNews, at: environment.now(), random: environment.random())
@@ -74,7 +76,7 @@ final class WatchRun {
         if let schedule { return schedule }
         let (signals, environment) = (signals, environment)
         do {
-            storeWatch = try await environment.watchStore { signals.post(.store, at: environment.now()) }
+            lookAtStore = try await environment.watchStore { signals.post(.store, at: environment.now()) }
         } catch {
             warnings.append(
                 """
@@ -90,7 +92,7 @@ final class WatchRun {
             }
         }
         var watched: Set<WatchSchedule.Source> = []
-        if storeWatch != nil { watched.insert(.store) }
+        if lookAtStore != nil { watched.insert(.store) }
         if remoteChanges != nil { watched.insert(.remote) }
         return WatchSchedule(policy, watched: watched, at: environment.now())
     }
@@ -103,6 +105,7 @@ final class WatchRun {
             result = .failure(error)
         }
         self.handle = nil
+        lookAtStore?()
         guard var schedule else { return nil }
         defer { self.schedule = schedule }
         switch result {
@@ -124,9 +127,9 @@ final class WatchRun {
 
     private func failed(_ error: any Error, _ schedule: inout WatchSchedule) throws -> StoreWatch.Event {
         // The client is known after the first success.
-        guard let error = error as? StoreSyncError, error.isRetriedByWatch(afterSuccess: client != nil) else {
-            throw error
-        }
+        guard let error = error as? StoreSyncError,
+            error.isRetriedByWatch(afterSuccess: client != nil, isDiskFull: environment.isDiskFull)
+        else { throw error }
         let isOfStore = [.busy, .storeChanged, .storeNotFound].contains(error.code)
         let delay = schedule.failed(
             isOfStore ? .store : .remote,

@@ -66,7 +66,8 @@ extension WholeStoreUploadOperation {
         let info = DeviceInfo(
             client: new.rawValue,
             description: application.clientDescription,
-            userInfo: former?.userInfo ?? [:]
+            userInfo: former?.userInfo ?? [:],
+            epoch: former?.epoch
         )
         let sealed = seal.seal(info.xml, as: .deviceInfo(new))
         try await registration.createClientDeviceDirectory(new, application.hierarchy)

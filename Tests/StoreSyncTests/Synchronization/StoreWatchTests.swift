@@ -31,6 +31,9 @@ final class WatchScene: Sendable {
         var outcomes: [Result<Synchronization, StoreSyncError>] = []
         var heads: [String] = []
         var onChange: (@Sendable () -> Void)?
+        /// Whether the store has changed without an event.
+        var hasUnnoticedChange = false
+        var isDiskFull = false
         /// When synchronizations and listings began, in whole seconds.
         var synchronizations: [Int] = []
         var listings: [Int] = []
@@ -87,9 +90,16 @@ final class WatchScene: Sendable {
             watchStore: { [state] onChange in
                 if let refusal { throw refusal }
                 state.withLock { $0.onChange = onChange }
-                return true
+                return { [state] in
+                    let isOther = state.withLock { state in
+                        defer { state.hasUnnoticedChange = false }
+                        return state.hasUnnoticedChange
+                    }
+                    if isOther { onChange() }
+                }
             },
-            remoteChanges: { nil }
+            remoteChanges: { nil },
+            isDiskFull: { [state] in state.withLock(\.isDiskFull) }
         )
         let watch = StoreWatch(environment: environment, policy: WatchPolicy())
         return Task { [state] in
@@ -218,7 +228,12 @@ struct StoreWatchTests {
         StoreSyncError(writing: "test.sqlite", errno: EDQUOT),
         StoreSyncError(writing: URL(filePath: "/test.sqlite"), CocoaError(.fileWriteOutOfSpace)),
         StoreSyncError(StoreChangesError(.cannotWrite, "Full.", cause: DatabaseError(resultCode: .SQLITE_FULL))),
+        failedWrite(.SQLITE_IOERR_SHMSIZE),
     ]
+
+    private static func failedWrite(_ code: ResultCode) -> StoreSyncError {
+        StoreSyncError(StoreChangesError(.cannotWrite, "Not written.", cause: DatabaseError(resultCode: code)))
+    }
 
     @Test(
         "A watch waits for free space after its first success; before that, it ends with the error",
@@ -239,6 +254,61 @@ struct StoreWatchTests {
             scene.state.withLock { $0.outcomes = [.failure(full)] }
             let first = try scene.start()
             await #expect(throws: StoreSyncError.self) { try await first.value }
+        }
+    }
+
+    @Test(
+        "A failure that SQLite also reports for other reasons is waited for if the disk is full, and else ends a watch",
+        arguments: [ResultCode.SQLITE_IOERR_WRITE, .SQLITE_IOERR_SHMOPEN, .SQLITE_CANTOPEN]
+    )
+    func ambiguousFailure(code: ResultCode) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(10)
+            let failure = Self.failedWrite(code)
+            scene.state.withLock { ($0.outcomes, $0.isDiskFull) = ([.failure(failure)], true) }
+            scene.changeStore()
+            try await scene.pass(10)
+            try #require(scene.events.suffix(4) == ["began", "cannotWrite 1", "began", "synchronized"])
+            scene.state.withLock { ($0.outcomes, $0.isDiskFull) = ([.failure(failure)], false) }
+            scene.changeStore()
+            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
+            try #require(error?.code == .cannotWrite)
+        }
+    }
+
+    @Test("A change of the store that the system didn't report is found after at most a minute")
+    func unnoticedChange() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(1000)
+            try #require(scene.synchronizations == [0])
+            scene.state.withLock { $0.hasUnnoticedChange = true }
+            try await scene.pass(61)
+            try #require(scene.synchronizations.count == 2)
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    @Test("A store that comes back while it's synchronized is found after the failure, and hastens the retry")
+    func unnoticedReturn() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let missing = StoreSyncError(StoreChangesError(missingStore: URL(filePath: "/test.sqlite")))
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.outcomes = Array(repeating: .failure(missing), count: 5) }
+            scene.changeStore()
+            try await scene.pass(15)
+            try #require(scene.events.last == "storeNotFound 8")
+            scene.state.withLock { $0.hasUnnoticedChange = true }
+            try await scene.pass(10)
+            try #require(scene.events.suffix(3) == ["storeNotFound 16", "began", "synchronized"])
+            task.cancel()
+            try await task.value
         }
     }
 
