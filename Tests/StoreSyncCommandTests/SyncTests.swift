@@ -191,6 +191,44 @@ extension CommandTests {
             #expect(lines.output.hasSuffix("deleted on two devices (nothing to restore)\n"), "\(lines)")
         }
 
+        @Test("conflicts restores a row once on however many devices, and says which row to restore first")
+        func restoredRows() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try execute(
+                """
+                CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO folder VALUES (1, 'home');
+                CREATE TABLE note (
+                    id INTEGER PRIMARY KEY, title TEXT, folder INTEGER REFERENCES folder ON DELETE CASCADE
+                );
+                INSERT INTO note VALUES (1, 'milk', 1)
+                """,
+                laptop
+            )
+            for device in [laptop, desktop] { #expect(try await sync(device).status == 0) }
+            try execute("UPDATE folder SET name = 'work'; UPDATE note SET title = 'oat milk'", laptop)
+            try execute("DELETE FROM note; DELETE FROM folder", desktop)
+            for device in [laptop, desktop, laptop] { #expect(try await sync(device).status == 0) }
+            func restore(_ table: String, _ device: Device) async throws -> CommandResult {
+                let conflicts = ["conflicts", device.store.path, "--state", device.state.path, "--json"]
+                let entries = try await fixture.run(conflicts).json()["conflicts"]?.array ?? []
+                let entry = try #require(entries.first { $0["table"]?.string == table })
+                guard case .number(let number)? = entry["number"] else { throw CancellationError() }
+                return try await fixture.run(conflicts + ["--restore", "\(Int(number))"])
+            }
+            let refused = try await restore("note", desktop)
+            try expectFailure(refused, 65, "cannotRestore")
+            for device in [laptop, desktop] {
+                for table in ["folder", "note"] { #expect(try await restore(table, device).status == 0) }
+            }
+            for device in [laptop, desktop, laptop] { #expect(try await sync(device).status == 0) }
+            for device in [laptop, desktop] {
+                let queue = try DatabaseQueue(path: device.store.path)
+                let titles = try await queue.read { try String.fetchAll($0, sql: "SELECT title FROM note") }
+                #expect(titles == ["oat milk"])
+            }
+        }
+
         @Test("conflicts tells bytes from text in JSON")
         func bytesInConflicts() async throws {
             let fixture = try Fixture()

@@ -24,6 +24,7 @@ struct Capture {
     ///   - state: The replica, in a write transaction.
     ///   - client: This device.
     ///   - changes: Where the changes go.
+    ///   - insertedAgain: A row that the user has just restored.
     ///   - counts: Whether a change counts.
     /// - Throws: `DatabaseError`.
     init(
@@ -31,13 +32,14 @@ struct Capture {
         _ state: ReplicaState,
         by client: ClientID,
         into changes: CapturedChanges,
+        insertedAgain: RowInsertedAgain? = nil,
         where counts: @escaping (Change) throws -> Bool = { _ in true }
     ) throws {
         self.store = store
         self.state = state
         self.changes = changes
         self.counts = counts
-        names = try RowNames(in: store, state, by: client)
+        names = try RowNames(in: store, state, by: client, insertedAgain: insertedAgain)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
     }

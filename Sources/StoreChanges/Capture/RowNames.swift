@@ -1,3 +1,14 @@
+/// A row that was deleted, and that is in the store again since the user restored it.
+///
+/// No number tells that it's the same row, so it has its former name only in the capture that follows at once. If the process
+/// dies before that, the next capture takes it for a new row.
+struct RowInsertedAgain {
+    /// The row by its former name.
+    var row: RowReference
+    /// Its integer key in the store.
+    var number: Int64
+}
+
 /// The names of rows with integer keys in a store, as a capture needs them: row after row, and for every reference.
 ///
 /// A row that the user inserted gets its name when it's first met, in its table or in a reference to it.
@@ -7,6 +18,7 @@ final class RowNames {
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private let client: ClientID
+    private let insertedAgain: RowInsertedAgain?
     private var tables: [String: ReferencedNames] = [:]
     /// The names after it are those of rows that this capture found new.
     private let lastCounter: Int64
@@ -19,11 +31,18 @@ final class RowNames {
     ///   - store: A connection in a read transaction.
     ///   - state: The replica, in a write transaction.
     ///   - client: Who inserted the rows that have no name yet. The rows of the first baseline have their numbers as names.
+    ///   - insertedAgain: A row that gets its former name.
     /// - Throws: `DatabaseError`.
-    init(in store: SQLConnection, _ state: ReplicaState, by client: ClientID) throws {
+    init(
+        in store: SQLConnection,
+        _ state: ReplicaState,
+        by client: ClientID,
+        insertedAgain: RowInsertedAgain? = nil
+    ) throws {
         self.store = store
         self.state = state
         self.client = client
+        self.insertedAgain = insertedAgain
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
         lastCounter = try numbers.lastCounter()
@@ -78,10 +97,11 @@ final class RowNames {
         return counter > lastCounter
     }
 
-    /// Gives a row a new name, because the user inserted it.
+    /// Gives a row a new name, because the user inserted it; the restored row gets its former one.
     @discardableResult
     func create(_ number: Int64, in table: String) throws -> RowName {
-        let name = try numbers.createName(in: table, by: client)
+        let isRestored = insertedAgain?.row.table == table && insertedAgain?.number == number
+        let name = try (isRestored ? insertedAgain?.row.row : nil) ?? numbers.createName(in: table, by: client)
         try numbers.setNumber(number, of: RowReference(table, name))
         return name
     }

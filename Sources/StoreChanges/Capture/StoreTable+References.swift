@@ -37,4 +37,59 @@ extension StoreTable {
         }
         return dangling
     }
+
+    /// The rows that the store doesn't have and to which a row would refer, of the references that have some columns.
+    ///
+    /// A number leads to the row that it names, and not to a newer row that has got it.
+    ///
+    /// - Parameters:
+    ///   - row: The row, which need not be there.
+    ///   - stored: What it will hold.
+    ///   - columns: The columns.
+    /// - Returns: The rows, and for each a column that refers to it.
+    /// - Throws: `DatabaseError`.
+    func missingParents(
+        of row: RowReference,
+        _ stored: StoredRow,
+        among columns: Set<String>
+    ) throws -> [(column: String, parent: RowReference)] {
+        let dangling = try danglingColumns(row, stored, among: columns)
+        let numbers = ReplicaNumbers(state)
+        var missing: [(column: String, parent: RowReference)] = []
+        for reference in table.references where !columns.isDisjoint(with: reference.key.columns) {
+            let cells = reference.key.columns.map { state.schema.cell($0, of: row, stored) }
+            guard let column = reference.key.columns.first, !cells.contains(.null),
+                let parent = try state.schema.row(reference, cells), parent != row
+            else { continue }
+            if case .numbered = parent.row {
+                if try ReplicaPending(state).base(parent) == nil { missing.append((column, parent)) }
+            } else if dangling.contains(column) {
+                missing.append((column, parent))
+            }
+        }
+        // Also of a reference that has other columns besides: the value would be `NULL`.
+        for column in columns.sorted(by: { $0.precedes($1) }) {
+            guard let parent = state.schema.rowTable(of: column, in: name),
+                case .row(let name) = state.schema.cell(column, of: row, stored),
+                try numbers.number(of: RowReference(parent, name)) == nil
+            else { continue }
+            missing.append((column, RowReference(parent, name)))
+        }
+        return missing
+    }
+}
+
+extension FoldSchema {
+    /// The row to which a reference leads by its key; `nil` if it leads to other columns.
+    func row(_ reference: Reference, _ cells: [Cell]) throws -> RowReference? {
+        let values = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
+        let key = try table(reference.parent).schema.key.columns
+        guard !key.isEmpty, Set(key) == Set(values.keys) else { return nil }
+        guard !hasIntegerKey(reference.parent) else {
+            // Any other cell is no row's number, as 0 for none.
+            guard case .row(let name) = cells[0] else { return nil }
+            return RowReference(reference.parent, name)
+        }
+        return RowReference(reference.parent, .key(key.compactMap { values[$0] }))
+    }
 }

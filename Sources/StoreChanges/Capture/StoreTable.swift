@@ -201,12 +201,6 @@ struct StoreTable {
         }
     }
 
-    /// Whether a cell refers to a row that has no number here any more, so that its value would be `NULL`.
-    func isOfRowThatIsGone(_ cell: Cell, _ column: String) throws -> Bool {
-        guard case .row(let row) = cell, let parent = state.schema.rowTable(of: column, in: name) else { return false }
-        return try numbers.number(of: RowReference(parent, row)) == nil
-    }
-
     /// The condition that only a row fulfils; `nil` if the row has no number here.
     private func condition(_ row: RowReference) throws -> (String, [StoredValue])? {
         if case .integer(let column) = table.schema.key {
@@ -316,22 +310,28 @@ struct StoreTable {
         try write("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
     }
 
-    /// What ``insertAgain(_:_:)`` writes, without an integer key.
-    func cellsInsertedAgain(_ row: RowReference, _ cells: [String: Cell]) -> [String: Cell] {
-        let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table) : StoredRow(table, cells)
-        return state.schema.cells(of: row, stored).filter { $0.key != integerKey }
-    }
-
     /// Inserts a row that is gone; a row with an integer key gets its number again if that is free, else a new one.
-    func insertAgain(_ row: RowReference, _ cells: [String: Cell]) throws {
+    ///
+    /// - Parameters:
+    ///   - row: The row.
+    ///   - stored: What it will hold.
+    /// - Returns: Its integer key; `nil` if it has none.
+    /// - Throws: `DatabaseError`.
+    func insertAgain(_ row: RowReference, _ stored: StoredRow) throws -> Int64? {
         let number = try numbers.number(of: row)
-        let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table) : StoredRow(table, cells)
-        guard let integerKey, try number.map({ try exists($0) }) ?? true else { return try insert(row, stored) }
+        // A number that is a reference itself leads to another row.
+        guard let integerKey, state.schema.numberedTable(name) == name,
+            try number.map({ try exists($0) }) ?? true
+        else {
+            try insert(row, stored)
+            return number
+        }
         let columns = columns.filter { $0 != integerKey }
         let values = try columns.map { try value(state.schema.cell($0, of: row, stored), of: $0) }
         let names = columns.map(\.quotedName).joined(separator: ", ")
         let places = columns.map { _ in "?" }.joined(separator: ", ")
         try write("INSERT INTO \(name.quotedName) (\(names)) VALUES (\(places))", values)
+        return store.insertedIdentifier
     }
 
     /// Writes the columns outside the key that fulfil a condition.

@@ -43,7 +43,8 @@ struct RenamedRows {
     mutating func rename(lost set: SyncChangeSet, by client: ClientID) throws {
         for change in set.changes {
             let row = RowReference(change.table, change.row)
-            guard case .insert(let inserted) = change.edit, case .numbered = change.row,
+            // A row that was restored has the name that another client may have given it, and is the same row.
+            guard case .insert(let inserted) = change.edit, case .numbered(set.header.id.client, _) = change.row,
                 state.schema.numberedTable(change.table) == change.table,
                 let present = try state.row(row)?.cells, present != inserted.cells
             else { continue }

@@ -1,4 +1,4 @@
-package import GRDB
+import GRDB
 
 /// The conflict log, and putting back what it has.
 extension Replica {
@@ -66,9 +66,10 @@ extension Replica {
     ///   - number: The number of the entry.
     ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
     ///   - time: The present time, in milliseconds since 1970.
+    /// - Returns: A row that was inserted again, for the next capture to give it its former name.
     /// - Throws: ``StoreChangesError`` with `conflictNotFound`, or `cannotRestore` if the store can't hold what was lost any
-    ///   more; `DatabaseError` if the store's constraints refuse it.
-    package func restore(_ number: Int64, in store: Database, at time: UInt64) throws {
+    ///   more; ``MissingSets`` if nothing can be captured yet; `DatabaseError` if the store's constraints refuse it.
+    func restore(_ number: Int64, in store: Database, at time: UInt64) throws -> RowInsertedAgain? {
         let sql = "\(Self.selectConflicts) WHERE number = ?"
         guard let logged = try db.first(sql, [.integer(number)]).flatMap(conflict), logged.conflict.hasLoss else {
             throw StoreChangesError(
@@ -80,46 +81,109 @@ extension Replica {
         guard state.schema.has(entry.row) else {
             throw StoreChangesError(.cannotRestore, number, "the store's tables can't hold such a row any more")
         }
+        // A row that can't be captured at once would get another name.
+        _ = try nextHeader(seen: [:], at: time)
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
+        let isCounted = state.schema.isCounted(entry.row)
         // The number of a row that is gone may be a newer row's.
-        let isInStore = try ReplicaPending(state).base(entry.row) != nil
-        if isInStore, let present = try table.row(entry.row), !state.schema.isCounted(entry.row) {
-            let lost = entry.lost.filter { table.table.valueColumns.contains($0.key) }
-            try refuseIncomplete(number, lost, isNothing: lost.isEmpty, in: table)
-            try logReplaced(present, by: entry, at: time)
-            try table.update(entry.row, StoredRow(table.table, lost), where: { lost[$0] != nil })
+        let isInStore = try isCounted || ReplicaPending(state).base(entry.row) != nil
+        let present = isInStore ? try table.row(entry.row) : nil
+        var insertedAgain: RowInsertedAgain?
+        if let present, !isCounted {
+            try writeAgain(logged, over: present, in: table, at: time)
         } else {
-            let lost = entry.lost.filter { table.table.columns.contains($0.key) }
-            // A row that has no cells outside its key is lost without any.
-            let isNothing = lost.isEmpty && !entry.lost.isEmpty
-            let written = table.cellsInsertedAgain(entry.row, lost)
-            try refuseIncomplete(number, written, isNothing: isNothing, in: table)
-            try table.insertAgain(entry.row, lost)
+            guard try present == nil || !restoredConflicts().contains(logged.digest) else {
+                throw StoreChangesError(
+                    .cannotRestore,
+                    number,
+                    "it was restored already, and \(table.name) has the row"
+                )
+            }
+            insertedAgain = try insertAgain(logged, in: table)
         }
         try noteRestored(logged)
+        return insertedAgain
     }
 
-    /// Refuses to restore a conflict if nothing of what it lost would be written, or `NULL` in place of a row that is gone.
+    /// Writes what a conflict lost into the row, which is there.
+    private func writeAgain(
+        _ logged: LoggedConflict,
+        over present: StoreTable.Row,
+        in table: StoreTable,
+        at time: UInt64
+    ) throws {
+        let (number, entry) = (logged.number, logged.conflict)
+        let lost = entry.lost.filter { table.table.valueColumns.contains($0.key) }
+        guard !lost.isEmpty else { throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table) }
+        let stored = StoredRow(table.table, present.cells.merging(lost) { $1 })
+        try refuseMissingParents(number, entry.row, stored, among: Set(lost.keys), in: table)
+        try logReplaced(present, by: entry, at: time)
+        try table.update(entry.row, stored, where: { lost[$0] != nil })
+    }
+
+    /// Inserts the row that a conflict lost.
+    ///
+    /// - Parameters:
+    ///   - logged: The entry.
+    ///   - table: The row's table.
+    /// - Returns: The row, for the next capture to give it its former name; `nil` if it has another name, or needs no help.
+    /// - Throws: ``StoreChangesError`` with `cannotRestore`; `DatabaseError`.
+    private func insertAgain(_ logged: LoggedConflict, in table: StoreTable) throws -> RowInsertedAgain? {
+        let (number, row) = (logged.number, logged.conflict.row)
+        let lost = logged.conflict.lost.filter { table.table.columns.contains($0.key) }
+        // A row that has no cells outside its key is lost without any.
+        guard !lost.isEmpty || logged.conflict.lost.isEmpty else {
+            throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table)
+        }
+        let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table.table) : StoredRow(table.table, lost)
+        try refuseMissingParents(number, row, stored, among: Set(table.table.columns), in: table)
+        // The name of a row that was merged leads to the other one.
+        guard let key = try table.insertAgain(row, stored), try state.alias(state.schema.aliasKey(of: row)) == nil
+        else {
+            return nil
+        }
+        return RowInsertedAgain(row: row, number: key)
+    }
+
+    /// Refuses to restore a row that would refer to rows that are gone, and says which entry has one of them.
+    ///
+    /// SQLite tells of the others, but has only numbers, which newer rows may have got.
     ///
     /// - Parameters:
     ///   - number: The number of the entry.
-    ///   - written: What is about to be written.
-    ///   - isNothing: Whether nothing of what it lost is among that.
-    ///   - table: The table.
+    ///   - row: The row.
+    ///   - stored: What the row will hold.
+    ///   - columns: The columns that are about to be written.
+    ///   - table: The row's table.
     /// - Throws: ``StoreChangesError`` with `cannotRestore`; `DatabaseError`.
-    private func refuseIncomplete(
+    private func refuseMissingParents(
         _ number: Int64,
-        _ written: [String: Cell],
-        isNothing: Bool,
+        _ row: RowReference,
+        _ stored: StoredRow,
+        among columns: Set<String>,
         in table: StoreTable
     ) throws {
-        guard !isNothing else {
-            throw StoreChangesError(.cannotRestore, number, "\(table.name) has no column outside its key for it")
-        }
-        for (column, cell) in written.sorted(by: { $0.key.precedes($1.key) })
-        where try table.isOfRowThatIsGone(cell, column) {
+        for (column, parent) in try table.missingParents(of: row, stored, among: columns) {
+            if let first = try entryThatLost(parent) {
+                throw StoreChangesError(
+                    .cannotRestore,
+                    """
+                    Conflict \(number) can't be restored yet: the row is gone to which \(table.name).\(column) referred. \
+                    Restore conflict \(first) first, which has that row.
+                    """
+                )
+            }
+            guard case .numbered = parent.row else { continue }
             throw StoreChangesError(.cannotRestore, number, "the row is gone to which \(table.name).\(column) referred")
         }
+    }
+
+    /// The number of the entry that has most of a row that is gone; `nil` if none has any of it.
+    private func entryThatLost(_ row: RowReference) throws -> Int64? {
+        let sql = "\(Self.selectConflicts) WHERE tbl = ? AND name = ? ORDER BY number"
+        let entries = try db.all(sql, try state.key(row)).compactMap { try conflict($0) }
+        return entries.filter { $0.conflict.hasLoss && $0.conflict.kept.isEmpty }
+            .max { $0.conflict.lost.count < $1.conflict.lost.count }?.number
     }
 
     // MARK: Numbers
@@ -203,6 +267,10 @@ extension StoreChangesError {
             """,
             cause: cause
         )
+    }
+
+    fileprivate init(_ code: Code, _ number: Int64, hasNoColumnIn table: StoreTable) {
+        self.init(code, number, "\(table.name) has no column outside its key for it")
     }
 }
 

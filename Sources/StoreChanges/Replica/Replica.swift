@@ -75,18 +75,26 @@ package final class Replica {
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - pages: The store's pages in the same transaction; `nil` if all rows are to be compared.
+    ///   - insertedAgain: A row that the user has just restored.
     /// - Returns: The sets; none if nothing changed.
     /// - Throws: `DatabaseError`; ``MissingSets``; ``StoreChangesError``.
-    package func capture(
+    func capture(
         _ store: Database,
         at time: UInt64,
         allowsDeletions: Bool = false,
-        since pages: RememberedPages?
+        since pages: RememberedPages?,
+        insertedAgain: RowInsertedAgain? = nil
     ) throws -> [OwnSet] {
         let seen = try storeSeen()
         let isMigration = try endsMigration()
         let captured = CapturedChanges(state, isMigration: isMigration, limits)
-        var capture = try Capture(of: SQLConnection(store), state, by: client, into: captured)
+        var capture = try Capture(
+            of: SQLConnection(store),
+            state,
+            by: client,
+            into: captured,
+            insertedAgain: insertedAgain
+        )
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
         guard try !changes.isEmpty || announcesConstraints(isMigration) else { return [] }

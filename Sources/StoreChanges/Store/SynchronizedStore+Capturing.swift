@@ -17,15 +17,19 @@ extension SynchronizedStore {
         try locked { try recordChangesLocked(allowsDeletions: allowsDeletions, taking: side) }
     }
 
-    /// As ``recordChanges(allowsDeletions:taking:)``, with the replica's lock held.
-    func recordChangesLocked(allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [OwnSet] {
+    /// As ``recordChanges(allowsDeletions:taking:)``, with the replica's lock held, maybe after a row was restored.
+    func recordChangesLocked(
+        allowsDeletions: Bool,
+        taking side: TakenSide? = nil,
+        insertedAgain: RowInsertedAgain? = nil
+    ) throws -> [OwnSet] {
         try replicaDatabase.write { _ in
             let side = try recover(taking: side)
             // These sets are about the replica's store.
             if side == nil { _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970) }
             guard try unchangedVersion(taking: side) == nil else { return [] }
             return try captureSnapshot(readingPages: side == nil) {
-                try capture($0, allowsDeletions: allowsDeletions, taking: side)
+                try capture($0, allowsDeletions: allowsDeletions, taking: side, insertedAgain: insertedAgain)
             }
         }
     }
@@ -125,13 +129,24 @@ extension SynchronizedStore {
     /// The time of edits in a store, in milliseconds since 1970: when it was last written.
     func time(ofEditsUntil modified: Date?) -> UInt64 { min(modified ?? now(), now()).millisecondsSince1970 }
 
-    func capture(_ view: View, allowsDeletions: Bool, taking side: TakenSide? = nil) throws -> [OwnSet] {
+    func capture(
+        _ view: View,
+        allowsDeletions: Bool,
+        taking side: TakenSide? = nil,
+        insertedAgain: RowInsertedAgain? = nil
+    ) throws -> [OwnSet] {
         if let side {
             return try replica.capture(view.db, taking: side, at: view.time, allowsDeletions: allowsDeletions)
         }
         // A backup may have been restored into the file since the store's token was read last.
         try refuseOtherStore(view.db)
-        return try replica.capture(view.db, at: view.time, allowsDeletions: allowsDeletions, since: view.pages)
+        return try replica.capture(
+            view.db,
+            at: view.time,
+            allowsDeletions: allowsDeletions,
+            since: view.pages,
+            insertedAgain: insertedAgain
+        )
     }
 
     /// Checks that a connection is still to the store: its file may have been replaced, or a backup restored into it.

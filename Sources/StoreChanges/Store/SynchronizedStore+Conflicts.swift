@@ -17,39 +17,50 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { _ in try replica.conflictCount(after: number) } }
     }
 
-    /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization captures it.
+    /// Writes into the store what a conflict lost, and captures it as an edit of the user.
     ///
-    /// What the user changed before is captured first.
+    /// What the user changed before is captured first. A row that is inserted again keeps the name by which all devices know
+    /// it, so rows that refer to it can be restored too, and two devices that restore it have one row.
     ///
     /// - Parameter number: The number of the entry.
+    /// - Returns: The new sets.
     /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row, or it has
     ///   no table, column or parent row for it any more; and `massDeletion` if more than half of a table's rows are gone.
-    package func restore(_ number: Int64) throws {
+    @discardableResult
+    package func restore(_ number: Int64) throws -> [OwnSet] {
         try locked {
             // A new row may have got the number of a row that was deleted since the last capture.
-            _ = try recordChangesLocked(allowsDeletions: false)
-            try replicaDatabase.write { _ in
-                do {
-                    try store.write(foreignKeys: true) { db in
-                        try refuseOtherStore(db)
-                        try replica.restore(number, in: db, at: now().millisecondsSince1970)
-                        return .commit
-                    }
-                } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_NOTNULL {
-                    // SQLite's message ends with the column.
-                    let column = error.message?.split(separator: " ").last ?? "a column"
-                    let reason = "\(column) may not be empty, and the entry has no value for it"
-                    throw StoreChangesError(.cannotRestore, number, reason, cause: error)
-                } catch let error as DatabaseError where error.isOfRow && !isMigrated(error) {
-                    throw StoreChangesError(
-                        .cannotRestore,
-                        """
-                        Conflict \(number) can't be restored as it is: \(error.message ?? "a constraint refuses it"). \
-                        Change what is in its way, then restore it again.
-                        """,
-                        cause: error
-                    )
+            let edits = try recordChangesLocked(allowsDeletions: false)
+            let row = try write(number)
+            return try edits + recordChangesLocked(allowsDeletions: false, insertedAgain: row)
+        }
+    }
+
+    /// Writes into the store what a conflict lost, and returns a row that it inserted.
+    private func write(_ number: Int64) throws -> RowInsertedAgain? {
+        try replicaDatabase.write { _ in
+            do {
+                var row: RowInsertedAgain?
+                try store.write(foreignKeys: true) { db in
+                    try refuseOtherStore(db)
+                    row = try replica.restore(number, in: db, at: now().millisecondsSince1970)
+                    return .commit
                 }
+                return row
+            } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_NOTNULL {
+                // SQLite's message ends with the column.
+                let column = error.message?.split(separator: " ").last ?? "a column"
+                let reason = "\(column) may not be empty, and the entry has no value for it"
+                throw StoreChangesError(.cannotRestore, number, reason, cause: error)
+            } catch let error as DatabaseError where error.isOfRow && !isMigrated(error) {
+                throw StoreChangesError(
+                    .cannotRestore,
+                    """
+                    Conflict \(number) can't be restored as it is: \(error.message ?? "a constraint refuses it"). \
+                    Change what is in its way, then restore it again.
+                    """,
+                    cause: error
+                )
             }
         }
     }

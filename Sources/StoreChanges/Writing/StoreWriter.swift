@@ -111,7 +111,7 @@ final class StoreWriter {
             let isKept = target.former.map { former in columns.map { cell($0, in: former) } == cells } ?? false
             guard !isKept, !cells.contains(.null) else { return true }
             // Only a whole search finds a row by other columns than its key.
-            guard let parent = try key(reference, cells) else { return false }
+            guard let parent = try state.schema.row(reference, cells) else { return false }
             return try pending.isWritten(parent) || table(reference.parent).row(parent) != nil
         }
     }
@@ -245,15 +245,6 @@ final class StoreWriter {
             guard let present = target.present else { return }
             try table(target.row.table).insert(target.row, present)
         }
-    }
-
-    /// The row to which a reference leads by its key; `nil` if it leads to other columns.
-    private func key(_ reference: FoldSchema.Reference, _ cells: [Cell]) throws -> RowReference? {
-        if cells.count == 1, case .row(let name) = cells[0] { return RowReference(reference.parent, name) }
-        let values = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
-        let key = try state.schema.table(reference.parent).schema.key.columns
-        guard Set(key) == Set(values.keys) else { return nil }
-        return RowReference(reference.parent, .key(key.compactMap { values[$0] }))
     }
 
     private func writeCount(_ row: RowReference, _ surplus: [Int64]?) throws {

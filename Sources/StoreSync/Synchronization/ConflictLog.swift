@@ -80,15 +80,17 @@ public struct ConflictLog: Sendable {
 
     /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization publishes it.
     ///
-    /// What the user changed before is recorded first. Restoring an entry again does the same again: it replaces what the
-    /// row has got since, or inserts the row once more. So offer the entries that ``Entry/canBeRestored`` names.
+    /// What the user changed before is recorded first. Restoring an entry again replaces what the row has got since, and a row
+    /// that several devices restore is one row. Only a row without a key is added by every device that restores it. So offer
+    /// the entries that ``Entry/canBeRestored`` names.
     ///
     /// - Parameter number: The number of the entry.
     /// - Throws: ``StoreSyncError``, with `conflictNotFound` if there is no such entry or it lost nothing, `cannotRestore` if a
-    ///   constraint refuses the row or the store has no column or parent row for it any more, or `massDeletion` if more than
+    ///   constraint refuses the row, the store has no column or parent row for it any more, or it's a row without a key that
+    ///   this device has restored already, or `massDeletion` if more than
     ///   half of a table's rows are gone.
     public func restore(_ number: Int64) async throws {
-        try await using { try $0.restore(number) }
+        try await using { _ = try $0.restore(number) }
     }
 
     private func using<Result: Sendable>(

@@ -49,6 +49,12 @@ final class MergingDevices {
         captured[device, default: []] += try store.sets(store.recordChanges())
     }
 
+    /// Restores an entry of a device's conflict log.
+    func restore(_ number: Int64, on device: String) throws {
+        let store = try open(device)
+        captured[device, default: []] += try store.sets(store.restore(number))
+    }
+
     /// Gives each device what the other one has captured.
     ///
     /// - Returns: The devices whose app is too old for some of it.

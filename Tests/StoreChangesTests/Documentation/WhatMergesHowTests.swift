@@ -35,14 +35,12 @@ struct WhatMergesHowTests {
     /// Restores all entries on the desktop, or as far as the article says that they can be.
     private func restore(_ example: MergeExample, on devices: MergingDevices) throws {
         guard let expected = example["Restored"] else { return }
-        let store = try devices.open("desktop")
         do {
-            for entry in try store.conflicts() { try store.restore(entry.number) }
+            for entry in try devices.open("desktop").conflicts() { try devices.restore(entry.number, on: "desktop") }
         } catch let error as StoreChangesError {
             #expect([error.message] == expected)
             return
         }
-        try devices.capture("desktop")
         #expect(try devices.exchange().isEmpty)
         try check(devices, example, "Restored")
     }

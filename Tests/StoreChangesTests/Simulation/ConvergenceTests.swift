@@ -17,9 +17,14 @@ struct ConvergenceTests {
 
         /// Whether another device joins some time.
         private var awaitsJoiner: Bool
+        /// Whether users restore entries of the conflict log.
+        private let restores: Bool
+        /// How many entries were restored.
+        private(set) var restoredCount = 0
 
-        init(seed: UInt64, migrates: Bool = false, joins: Bool = false) throws {
+        init(seed: UInt64, migrates: Bool = false, joins: Bool = false, restores: Bool = false) throws {
             awaitsJoiner = joins
+            self.restores = restores
             random = SplitMix64(seed: seed)
             let schema = SimulatedSchemas.all[Int(seed % UInt64(SimulatedSchemas.all.count))]
             if migrates { migration = SimulatedSchemas.additions.randomElement(using: &random) }
@@ -37,6 +42,7 @@ struct ConvergenceTests {
                 let device = devices[index]
                 if migration != nil, random.chance(5) { try migrate(index) }
                 if awaitsJoiner, random.chance(5) { try join(device) }
+                if restores, random.chance(15) { try restore(device) }
                 switch Int.random(in: 0..<20, using: &random) {
                 case 0..<15:
                     let statement = RandomEdits(device.schema).statement(using: &random)
@@ -113,6 +119,16 @@ struct ConvergenceTests {
             if let set = try device.capture(at: clock) {
                 log.append("\(device.client) captures \(set.header.id.sequence)")
             }
+        }
+
+        /// Restores an entry, which other devices may restore too.
+        private mutating func restore(_ device: SimulatedDevice) throws {
+            let entries = try device.loggedConflicts().filter { $0.conflict.hasLoss }
+            guard let entry = entries.randomElement(using: &random) else { return }
+            time += 1
+            let isRestored = try device.restore(entry.number, at: time)
+            if isRestored { restoredCount += 1 }
+            log.append("\(device.client) \(isRestored ? "restores" : "can't restore") \(entry.conflict)")
         }
 
         private mutating func receive(_ device: SimulatedDevice) throws {
@@ -214,6 +230,54 @@ struct ConvergenceTests {
             let echo = try device.capture(at: 1_000)
             #expect(echo == nil, "\(device.client)\n\(log)")
         }
+    }
+
+    @Test(
+        "Stores in which users restore what conflicts lost are equal, and nothing is captured again",
+        arguments: TestDepth.seeds(quick: 16, ci: 24, deep: 100_000)
+    )
+    func restoring(seed: UInt64) throws {
+        var history = try History(seed: seed, restores: true)
+        do {
+            try history.run()
+        } catch {
+            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
+            return
+        }
+        let log = history.log.joined(separator: "\n")
+        let sets = history.devices.flatMap(\.sets)
+        let expected = try Oracle.evaluating(history.devices[0].schema).fold(sets, over: StateContent())
+        for device in history.devices {
+            let stable = try device.stable()
+            let content = try device.content().trimmed(stable)
+            #expect(content == expected.content.trimmed(stable), "\(device.client)\n\(log)")
+            // What restoring replaces is known only where it was restored.
+            let conflicts = try device.conflicts().filter { $0.rule != .replacedByRestoring }
+            #expect(Self.counts(conflicts) == Self.counts(expected.conflicts), "\(device.client)\n\(log)")
+            let violations = try device.violations()
+            #expect(violations.isEmpty, "\(device.client)\n\(log)")
+            let echo = try device.capture(at: 1_000)
+            #expect(echo == nil, "\(device.client)\n\(log)")
+        }
+    }
+
+    @Test("Random histories restore rows that other devices inserted, under their names")
+    func restoringCoverage() throws {
+        var (restoredCount, hasMet) = (0, false)
+        for seed in UInt64(0)..<88 where restoredCount < 10 || !hasMet {
+            var history = try History(seed: seed, restores: true)
+            try history.run()
+            restoredCount += history.restoredCount
+            var inserts: [RowReference: Set<ClientID>] = [:]
+            for set in history.devices.flatMap(\.sets) {
+                for change in set.changes {
+                    guard case .insert = change.edit, case .numbered = change.row else { continue }
+                    inserts[RowReference(change.table, change.row), default: []].insert(set.header.id.client)
+                }
+            }
+            hasMet = hasMet || inserts.values.contains { $0.count > 1 }
+        }
+        #expect(restoredCount >= 10 && hasMet)
     }
 
     @Test(

@@ -273,18 +273,51 @@ final class SimulatedDevice {
     func capture(
         at time: UInt64 = 0,
         allowsDeletions: Bool = true,
-        readsPages: Bool = true
+        readsPages: Bool = true,
+        insertedAgain: RowInsertedAgain? = nil
     ) throws -> SyncChangeSet? {
         let captured = try replicaDatabase.write { _ in
             _ = try store.read { try replica.recover($0) }
             return try store.read {
                 let pages = readsPages ? try replica.pages(of: $0) : nil
-                return try replica.capture($0, at: time, allowsDeletions: allowsDeletions, since: pages)
+                return try replica.capture(
+                    $0,
+                    at: time,
+                    allowsDeletions: allowsDeletions,
+                    since: pages,
+                    insertedAgain: insertedAgain
+                )
             }
         }
         let new = try decoded(captured)
         sets += new
         return new.first
+    }
+
+    /// Restores an entry of the conflict log, unless the store's constraints are against that.
+    ///
+    /// - Returns: Whether it was restored.
+    func restore(_ number: Int64, at time: UInt64 = 0) throws -> Bool {
+        try capture(at: time)
+        var row: RowInsertedAgain?
+        do {
+            try replicaDatabase.write { _ in
+                try store.writeWithoutTransaction { db in
+                    try db.execute(sql: "PRAGMA foreign_keys = ON")
+                    defer { try? db.execute(sql: "PRAGMA foreign_keys = OFF") }
+                    try db.inTransaction(.immediate) {
+                        row = try replica.restore(number, in: db, at: time)
+                        return .commit
+                    }
+                }
+            }
+        } catch let error as StoreChangesError where error.code == .cannotRestore {
+            return false
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            return false
+        }
+        try capture(at: time, insertedAgain: row)
+        return true
     }
 
     /// Integrates sets of other devices.

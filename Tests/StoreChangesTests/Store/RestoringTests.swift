@@ -126,4 +126,182 @@ struct RestoringTests {
         let error = #expect(throws: StoreChangesError.self) { try store.restore(entry.number) }
         #expect(error?.code == .cannotRestore, "the row is there")
     }
+
+    @Test("A row that two devices restore at once, or one after the other, is one row", arguments: [false, true])
+    func severalDevices(atOnce: Bool) throws {
+        try deletePages("DELETE FROM page")
+        var sets = try restore("page", on: "phone")
+        if !atOnce { try exchange(&sets) }
+        sets += try restore("page", on: "laptop")
+        try exchange(&sets)
+        try exchange(&sets)
+        for app in [laptop, phone] { #expect(try pages(app) == ["1 oat 1"]) }
+        // Restoring again on either device changes nothing.
+        for device in ["phone", "laptop"] { sets += try restore("page", on: device) }
+        try exchange(&sets)
+        for app in [laptop, phone] { #expect(try pages(app) == ["1 oat 1"]) }
+        #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
+    }
+
+    @Test("A restored row whose number is taken gets another number, and no device has it twice")
+    func takenNumber() throws {
+        try deletePages("DELETE FROM page")
+        try phone.write { try $0.execute(sql: "INSERT INTO page VALUES (1, 'tea', 2)") }
+        var sets = try restore("page", on: "phone") + restore("page", on: "laptop")
+        try exchange(&sets)
+        try exchange(&sets)
+        #expect(try pages(phone) == ["1 tea 2", "2 oat 1"])
+        #expect(try pages(laptop) == ["1 oat 1", "2 tea 2"])
+        #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
+    }
+
+    @Test("A row that was deleted with its parent is restored after the parent, which the refusal names, on any device")
+    func children() throws {
+        try deletePages("DELETE FROM book WHERE id = 1")
+        let store = try fixture.open("phone")
+        let book = try #require(try entry("book", in: store))
+        let page = try #require(try entry("page", in: store))
+        let error = #expect(throws: StoreChangesError.self) { try store.restore(page.number) }
+        #expect(error?.code == .cannotRestore)
+        #expect(error?.message.contains("Restore conflict \(book.number) first") == true, "\(error as Any)")
+        // Another book gets the number, and the page isn't put into it.
+        try phone.write { try $0.execute(sql: "INSERT INTO book VALUES (1, 'other')") }
+        #expect(throws: StoreChangesError.self) { try store.restore(page.number) }
+        #expect(try pages(phone) == [])
+
+        var sets = try restore("book", on: "phone") + restore("page", on: "phone")
+        #expect(try titles(phone) == ["1 new 'oat'"])
+        try exchange(&sets)
+        sets += try restore("page", on: "laptop")
+        try exchange(&sets)
+        for app in [laptop, phone] { #expect(try titles(app) == ["1 new 'oat'"]) }
+        #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
+    }
+
+    @Test("A row whose parent another device has restored can be restored")
+    func childElsewhere() throws {
+        try deletePages("DELETE FROM book WHERE id = 1")
+        var sets = try restore("book", on: "phone")
+        try exchange(&sets)
+        sets += try restore("page", on: "laptop")
+        try exchange(&sets)
+        for app in [laptop, phone] { #expect(try titles(app) == ["1 new 'oat'"]) }
+    }
+
+    @Test("A row that was deleted again after it was restored can be restored again")
+    func deletedAgain() throws {
+        try deletePages("DELETE FROM page")
+        var sets = try restore("page", on: "phone")
+        try exchange(&sets)
+        try phone.write { try $0.execute(sql: "DELETE FROM page") }
+        sets += try restore("page", on: "phone")
+        try exchange(&sets)
+        for app in [laptop, phone] { #expect(try pages(app) == ["1 oat 1"]) }
+    }
+
+    @Test("What the app writes before and after a row is restored is captured under its own names")
+    func editsMeanwhile() throws {
+        try deletePages("DELETE FROM page")
+        let app = try fixture.app("phone")
+        try app.write { try $0.execute(sql: "INSERT INTO page VALUES (5, 'before', 2)") }
+        let store = try fixture.open("phone", through: app)
+        let page = try #require(try entry("page", in: store))
+        var sets = try store.sets(store.restore(page.number))
+        try app.write { try $0.execute(sql: "INSERT INTO page VALUES (6, 'after', 2)") }
+        sets += try restore("page", on: "laptop")
+        try exchange(&sets)
+        try exchange(&sets)
+        for app in [laptop, phone] { #expect(try pages(app) == ["1 oat 1", "5 before 2", "6 after 2"]) }
+        #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
+    }
+
+    @Test("A row without a key isn't restored twice on a device that still has it")
+    func countedRow() throws {
+        for app in [laptop, phone] {
+            try app.write {
+                try $0.execute(
+                    sql: "CREATE TABLE visit (tag TEXT REFERENCES tag ON DELETE CASCADE, text TEXT)"
+                )
+            }
+        }
+        let entry = try conflict("DELETE FROM tag", "INSERT INTO visit VALUES ('new', 'x')")
+        #expect(entry.conflict.rule == .deletedWithParent)
+        try phone.write { try $0.execute(sql: "INSERT INTO tag VALUES ('new')") }
+        let store = try fixture.open("phone")
+        try store.restore(entry.number)
+        let error = #expect(throws: StoreChangesError.self) { try store.restore(entry.number) }
+        #expect(error?.message.contains("restored already") == true, "\(error as Any)")
+        #expect(try phone.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM visit") } == 1)
+        try phone.write { try $0.execute(sql: "DELETE FROM visit") }
+        try store.restore(entry.number)
+        #expect(try phone.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM visit") } == 1)
+    }
+
+    // MARK: Pages of books
+
+    /// Lets the laptop change a book and its page while the phone deletes, so that both have entries of what is deleted.
+    private func deletePages(_ phoneEdit: String) throws {
+        for app in [laptop, phone] {
+            try app.write {
+                try $0.execute(
+                    sql: """
+                        CREATE TABLE book (id INTEGER PRIMARY KEY, title TEXT);
+                        CREATE TABLE page (
+                            id INTEGER PRIMARY KEY, text TEXT, book INTEGER REFERENCES book ON DELETE CASCADE
+                        );
+                        """
+                )
+            }
+        }
+        try laptop.write {
+            try $0.execute(sql: "INSERT INTO book VALUES (1, 'old'), (2, 'b'); INSERT INTO page VALUES (1, 'milk', 1)")
+        }
+        var sets = try fixture.open("laptop").synchronized(with: []).captured
+        try exchange(&sets)
+        try laptop.write {
+            try $0.execute(sql: "UPDATE book SET title = 'new' WHERE id = 1; UPDATE page SET text = 'oat'")
+        }
+        sets = try fixture.open("laptop").synchronized(with: []).captured
+        try phone.write { try $0.execute(sql: phoneEdit) }
+        try exchange(&sets)
+        #expect(try pages(laptop) == [] && pages(phone) == [])
+    }
+
+    /// Gives both devices sets of either, and what both have captured then is exchanged next.
+    private func exchange(_ sets: inout [SyncChangeSet]) throws {
+        for device in ["phone", "laptop", "phone"] {
+            let others = sets.filter { $0.header.id.client.rawValue != device }
+            sets += try fixture.open(device).synchronized(with: others).captured
+        }
+        sets = []
+    }
+
+    /// The entry of a table with the most of a row.
+    private func entry(_ table: String, in store: SynchronizedStore) throws -> LoggedConflict? {
+        try store.conflicts().filter { $0.conflict.row.table == table && $0.conflict.hasLoss }
+            .max { $0.conflict.lost.count < $1.conflict.lost.count }
+    }
+
+    /// Restores the entry of a table, and returns what was captured.
+    private func restore(_ table: String, on device: String) throws -> [SyncChangeSet] {
+        let store = try fixture.open(device)
+        let entry = try #require(try entry(table, in: store))
+        return try store.sets(store.restore(entry.number))
+    }
+
+    private func pages(_ app: DatabaseQueue) throws -> [String] {
+        try app.read {
+            try String.fetchAll($0, sql: "SELECT id || ' ' || text || ' ' || book FROM page ORDER BY id")
+        }
+    }
+
+    /// The pages with the titles of their books.
+    private func titles(_ app: DatabaseQueue) throws -> [String] {
+        try app.read {
+            try String.fetchAll(
+                $0,
+                sql: "SELECT page.id || ' ' || title || ' ' || quote(text) FROM page JOIN book ON book.id = book"
+            )
+        }
+    }
 }
