@@ -185,8 +185,31 @@ import ThreadSupport
         configuration.readonly = true
         let reader = try DatabaseQueue(path: pair.phone.store.path, configuration: configuration)
         #expect(await refusal(of: reader, on: pair.phone) == .cannotWrite)
+    }
+
+    @Test("A connection that the app has closed is refused", arguments: ConnectionKind.allCases)
+    func closed(kind: ConnectionKind) async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(kind)
         try pair.app.close()
         #expect(await refusal(of: pair.app, on: pair.phone) == .cannotWrite)
+        let recording = await #expect(throws: StoreSyncError.self) {
+            try await pair.phone.notes.recordChanges(in: pair.app)
+        }
+        #expect(recording?.code == .cannotWrite)
+    }
+
+    @Test("For a connection that can't be used, nothing is created on the remote")
+    func nothingCreated() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("phone")
+        try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)")
+        var configuration = Configuration()
+        configuration.readonly = true
+        let reader = try DatabaseQueue(path: device.store.path, configuration: configuration)
+        #expect(await refusal(of: reader, on: device) == .cannotWrite)
+        #expect(await refusal(of: try DatabaseQueue(), on: device) == .storeNotFound)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.share.path).isEmpty)
     }
 
     @Test("A temporary table of the app that hides a table of the store is refused")

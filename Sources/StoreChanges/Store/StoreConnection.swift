@@ -42,7 +42,8 @@ package struct StoreConnection {
         configuration.targetQueue = nil
         configuration.writeTargetQueue = nil
         // With a rollback journal, a reader makes a write fail that doesn't wait.
-        holdsApp = try app.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") } != "wal"
+        // `read` of a queue that the app has closed ends the process.
+        holdsApp = try app.unsafeRead { try String.fetchOne($0, sql: "PRAGMA journal_mode") } != "wal"
         reader = try Self.hold(holdsApp ? app : nil) {
             try DatabaseQueue(path: url.path, configuration: configuration)
         }
@@ -236,7 +237,8 @@ package struct StoreConnection {
     /// The status of the store's files, if the store is in the state in which it was left.
     func status(ofStoreAt path: String, leftIn state: LeftState) throws -> StoreStatus? {
         try (app ?? reader).writeWithoutTransaction { db in
-            guard !db.isInsideTransaction else { return nil }
+            // The app may have closed the connection meanwhile.
+            guard db.sqliteConnection != nil, !db.isInsideTransaction else { return nil }
             // Before the version, so that no commit can come between the two.
             let status = StoreStatus(ofStoreAt: path)
             guard try WriteAheadLog(of: db)?.mayHavePagesOfNextCommit(db) != true else { return nil }

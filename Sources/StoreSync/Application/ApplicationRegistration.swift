@@ -42,7 +42,8 @@ public struct ApplicationRegistrationRequest: Sendable {
     ///
     /// A device that is still registered stays the client that it is, with a warning.
     public var registersAgain: Bool
-    /// The cost of hashing the password of a new application.
+    /// The cost of hashing the password of a new application; less than
+    /// ``/SyncCryptography/PasswordParameters/interactive`` is refused.
     public var passwordParameters: PasswordParameters
     /// The store that doesn't exist, and for which nothing is created therefore; errors name it.
     var missingStore: URL?

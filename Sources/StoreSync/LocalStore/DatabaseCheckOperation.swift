@@ -5,31 +5,29 @@ import Operations
 ///
 /// A store that this device has synchronized isn't checked again, and a missing one may be downloaded.
 actor DatabaseCheckOperation: Operation {
-    private let url: URL
+    private let request: SynchronizationRequest
     private let key: DocumentKey
-    private let writes: Bool
     private let state: StateDirectory
 
     /// Creates an operation.
     ///
     /// - Parameters:
-    ///   - url: The store.
+    ///   - request: The store.
     ///   - key: The document.
-    ///   - writes: Whether the synchronization will write the store.
     ///   - state: This device's memory.
-    init(_ url: URL, of key: DocumentKey, writes: Bool, state: StateDirectory) {
-        self.url = url
+    init(_ request: SynchronizationRequest, of key: DocumentKey, state: StateDirectory) {
+        self.request = request
         self.key = key
-        self.writes = writes
         self.state = state
     }
 
     func main(_ context: OperationContext) async throws {
-        try await context.blocking { [url, key, writes, state] in
-            let store = try LocalStore(url)
+        try await context.blocking { [request, key, state] in
+            try request.checkApp()
+            let store = try LocalStore(request.url)
             guard try store.exists, try !state.hasSynchronized(key) else { return }
             try StoreSnapshot.checkDatabase(store)
-            for path in writes ? [store.path, store.directory.path] : [] where access(path, W_OK) != 0 {
+            for path in request.isPreview ? [] : [store.path, store.directory.path] where access(path, W_OK) != 0 {
                 throw StoreSyncError(writing: path, errno: errno)
             }
         }

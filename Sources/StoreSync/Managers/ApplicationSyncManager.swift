@@ -51,7 +51,8 @@ public struct ApplicationSyncManager: Sendable {
     /// The cost of hashing a password that this device sets, for devices with little memory or with much.
     ///
     /// Every device of the application pays it once. If it's `nil`, it's ``/SyncCryptography/PasswordParameters/moderate``,
-    /// and a changed password costs what the former one did. A changed password never costs less.
+    /// and a changed password costs what the former one did. A changed password never costs less. Less than
+    /// ``/SyncCryptography/PasswordParameters/interactive`` is refused.
     public var passwordParameters: PasswordParameters? {
         didSet { request.passwordParameters = passwordParameters ?? .moderate }
     }

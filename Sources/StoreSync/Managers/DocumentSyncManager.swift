@@ -278,7 +278,7 @@ public struct DocumentSyncManager: Sendable {
     ) -> OperationHandle<DocumentRegistration> {
         let (manager, url, mayCreate) = (manager, request.url, !request.isPreview)
         let check = manager.supervisor.add(
-            DatabaseCheckOperation(url, of: manager.documentKey(document), writes: mayCreate, state: manager.state),
+            DatabaseCheckOperation(request, of: manager.documentKey(document), state: manager.state),
             after: dependencies,
             options: manager.options(ofStepBefore: options, of: document)
         )

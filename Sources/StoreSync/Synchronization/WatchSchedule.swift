@@ -149,5 +149,5 @@ struct WatchSchedule: Sendable {
             * jittered(random)
     }
 
-    private func jittered(_ random: Double) -> Double { 1 - min(max(policy.jitter, 0), 1) * random }
+    private func jittered(_ random: Double) -> Double { 1 - min(max(0, policy.jitter), 1) * random }
 }

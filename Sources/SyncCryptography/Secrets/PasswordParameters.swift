@@ -91,7 +91,8 @@ public struct PasswordParameters: Hashable, Sendable {
                 .weakParameters,
                 """
                 The password's hash is weaker (\(self)) than any that this program creates, so guessing the password would \
-                be cheap. The key file may have been tampered with: restore it from a backup.
+                be cheap. If the app chooses the parameters, choose at least those of `interactive`. Otherwise the key file \
+                may have been tampered with: restore it from a backup.
                 """
             )
         }
@@ -100,7 +101,8 @@ public struct PasswordParameters: Hashable, Sendable {
                 .costlyParameters,
                 """
                 Checking the password would cost more (\(self)) than this program ever chooses: at most \
-                \(Self.maximumPasses) passes, and 1 GiB. The key file may have been tampered with: restore it from a backup.
+                \(Self.maximumPasses) passes, and 1 GiB. If the app chooses the parameters, choose smaller ones. Otherwise the \
+                key file may have been tampered with: restore it from a backup.
                 """
             )
         }

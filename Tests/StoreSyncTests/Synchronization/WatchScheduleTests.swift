@@ -34,6 +34,17 @@ struct WatchScheduleTests {
         #expect(schedule.step(at: .seconds(6)) == wait(8000))
     }
 
+    @Test("A jitter that is no number is none")
+    func undefinedJitter() {
+        var policy = WatchPolicy()
+        policy.jitter = .nan
+        var schedule = WatchSchedule(policy, watched: [.store], at: .zero)
+        schedule.looked(isNews: true, at: .zero, random: 1)
+        schedule.began()
+        schedule.synchronized(isActive: false, isComplete: true, at: .zero, random: 1)
+        #expect(schedule.step(at: .zero) == wait(2000))
+    }
+
     @Test("A synchronization begins after 200 ms without changes, at the latest 2 s after the first")
     func debouncing() {
         var schedule = started(watched: [.store, .remote])
