@@ -166,10 +166,11 @@ struct RestoringTests {
         #expect(error?.message.contains("Restore conflict \(book.number) first") == true, "\(error as Any)")
         // Another book gets the number, and the page isn't put into it.
         try phone.write { try $0.execute(sql: "INSERT INTO book VALUES (1, 'other')") }
+        var sets = try fixture.open("phone").synchronized(with: []).captured
         #expect(throws: StoreChangesError.self) { try store.restore(page.number) }
         #expect(try pages(phone) == [])
 
-        var sets = try restore("book", on: "phone") + restore("page", on: "phone")
+        sets += try restore("book", on: "phone") + restore("page", on: "phone")
         #expect(try titles(phone) == ["1 new 'oat'"])
         try exchange(&sets)
         sets += try restore("page", on: "laptop")
