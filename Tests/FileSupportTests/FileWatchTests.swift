@@ -122,7 +122,7 @@ final class FileWatchTests {
         }
     }
 
-    @Test("reports a directory that ends without an event above it, as by an unmount, and one that it finds on request")
+    @Test("reports a directory that ends without an event above it, as by an unmount, and another it finds on request")
     func withoutEvents() async throws {
         // The directory above the link has no event of what the link leads to.
         let directory = folder.appending(path: "elsewhere/directory")
