@@ -14,15 +14,6 @@ extension String {
         return String(cString: resolved).asKey
     }
 
-    /// Whether the disk that holds this path lacks room for another small file; `false` if the file system can't tell.
-    package var isOnFullDisk: Bool {
-        var status = statvfs()
-        guard statvfs(self, &status) == 0, status.f_blocks > 0 else { return false }
-        let freeBytes = UInt64(status.f_bavail) * UInt64(status.f_frsize)
-        // A file system without a limit of files says that it has none.
-        return freeBytes < 64 << 10 || status.f_files > 0 && status.f_favail == 0
-    }
-
     /// Reads the status of the file at this path.
     ///
     /// - Parameter followsLinks: Whether a symbolic link at the path is followed.
