@@ -5,9 +5,9 @@
 struct LogGrowth: Hashable, Sendable {
     /// The number of change sets after which the device that wrote the newest baseline writes another, at the earliest.
     static let setsPerBaseline: UInt64 = 256
-    /// The part of what a baseline would have besides that has to come, in bytes or in sets.
+    /// The new sets are worth a baseline when they are this part of what it repeats, by bytes or by number.
     private static let part: Double = 1 / 4
-    /// A head holds that much, in bytes.
+    /// The size of the new sets below which a baseline is never due by size, in bytes: a head holds that much.
     private static let leastBytes: Int64 = 1 << 20
 
     /// How many change sets came since the newest baseline.
@@ -40,8 +40,8 @@ struct LogGrowth: Hashable, Sendable {
 
     /// Whether a baseline is due.
     ///
-    /// It is when a quarter came of the bytes that it would have besides, the store's among them, or 256 sets and a quarter of
-    /// the older ones; a client that waits for more sets than 256 waits for more of all in proportion.
+    /// It is due by size when the new sets have a quarter of the bytes of the store and the older sets. It is due by number at
+    /// 256 new sets, if these are a quarter of the older ones. A client with more patience waits for more in proportion.
     ///
     /// - Parameter patience: The number of sets for which the client waits at least.
     /// - Returns: Whether it is.
