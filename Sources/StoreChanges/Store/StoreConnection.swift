@@ -250,6 +250,8 @@ package struct StoreConnection {
 
     private func refuseUnsuitable(_ db: Database) throws {
         guard app != nil else { return }
+        // Without a connection, SQLite reports lack of memory.
+        guard db.sqliteConnection != nil else { throw DatabaseError(resultCode: .SQLITE_MISUSE) }
         guard !db.isInsideTransaction else {
             throw StoreChangesError(.busy, "The app has a transaction in progress, and will end it later. Try again.")
         }

@@ -49,19 +49,6 @@ extension WatchEnvironment {
             return { watch.lookAgain() }
         }
         remoteChanges = { await backend.changes(in: document.recentSyncs) }
-        isDiskFull = { FileManager.default.isDiskFull(at: location().deletingLastPathComponent().path) }
-    }
-}
-
-extension FileManager {
-    /// Whether the disk that holds a path lacks room for another small file; `false` if the file system can't tell.
-    fileprivate func isDiskFull(at path: String) -> Bool {
-        guard let attributes = try? attributesOfFileSystem(forPath: path),
-            let size = attributes[.systemSize] as? UInt64, size > 0,
-            let freeBytes = attributes[.systemFreeSize] as? UInt64
-        else { return false }
-        // A file system without a limit of files says that it has none.
-        let hasLimit = (attributes[.systemNodes] as? UInt64 ?? 0) > 0
-        return freeBytes < 64 << 10 || hasLimit && attributes[.systemFreeNodes] as? UInt64 == 0
+        isDiskFull = { FreeSpace(atPath: location().deletingLastPathComponent().path)?.isExhausted ?? false }
     }
 }

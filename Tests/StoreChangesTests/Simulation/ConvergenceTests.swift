@@ -168,31 +168,12 @@ struct ConvergenceTests {
         arguments: TestDepth.seeds(quick: 16, ci: 24, deep: 100_000)
     )
     func convergence(seed: UInt64) throws {
-        var history = try History(seed: seed)
-        do {
-            try history.run()
-        } catch {
-            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
-            return
-        }
+        guard var history = Self.history(try History(seed: seed)) else { return }
+        let expected = try Self.expectMerged(history)
         let log = history.log.joined(separator: "\n")
-        let expected = try Oracle.evaluating(history.devices[0].schema).fold(
-            history.devices.flatMap(\.sets),
-            over: StateContent()
-        )
-        let digest = try history.devices[0].digest(of: expected.content)
+        let digest = try history.devices[0].digest(of: expected)
         for device in history.devices {
-            // What replicas forgot changes nothing: the oracle forgets nothing.
-            let stable = try device.stable()
-            let content = try device.content().trimmed(stable)
-            #expect(content == expected.content.trimmed(stable), "\(device.client)\n\(log)")
-            #expect(Self.counts(try device.conflicts()) == Self.counts(expected.conflicts), "\(device.client)\n\(log)")
             #expect(try device.digests().present == digest, "\(device.client)\n\(log)")
-            #expect(try device.publishHead().voids.isEmpty, "\(device.client)\n\(log)")
-            let violations = try device.violations()
-            #expect(violations.isEmpty, "\(device.client)\n\(log)")
-            let echo = try device.capture(at: 1_000)
-            #expect(echo == nil, "\(device.client)\n\(log)")
         }
         try history.settle()
         for device in history.devices {
@@ -209,27 +190,8 @@ struct ConvergenceTests {
         arguments: TestDepth.seeds(quick: 16, ci: 24, deep: 100_000)
     )
     func joiners(seed: UInt64) throws {
-        var history = try History(seed: seed, joins: true)
-        do {
-            try history.run()
-        } catch {
-            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
-            return
-        }
-        let log = history.log.joined(separator: "\n")
-        let sets = history.devices.flatMap(\.sets)
-        let expected = try Oracle.evaluating(history.devices[0].schema).fold(sets, over: StateContent())
-        for device in history.devices {
-            let stable = try device.stable()
-            let content = try device.content().trimmed(stable)
-            #expect(content == expected.content.trimmed(stable), "\(device.client)\n\(log)")
-            #expect(Self.counts(try device.conflicts()) == Self.counts(expected.conflicts), "\(device.client)\n\(log)")
-            #expect(try device.publishHead().voids.isEmpty, "\(device.client)\n\(log)")
-            let violations = try device.violations()
-            #expect(violations.isEmpty, "\(device.client)\n\(log)")
-            let echo = try device.capture(at: 1_000)
-            #expect(echo == nil, "\(device.client)\n\(log)")
-        }
+        guard let history = Self.history(try History(seed: seed, joins: true)) else { return }
+        try Self.expectMerged(history)
     }
 
     @Test(
@@ -237,28 +199,49 @@ struct ConvergenceTests {
         arguments: TestDepth.seeds(quick: 16, ci: 24, deep: 100_000)
     )
     func restoring(seed: UInt64) throws {
-        var history = try History(seed: seed, restores: true)
+        guard let history = Self.history(try History(seed: seed, restores: true)) else { return }
+        // What restoring replaces is known only where it was restored.
+        try Self.expectMerged(history, exceptConflictsOf: .replacedByRestoring)
+    }
+
+    /// Runs a history; `nil` if it fails, which is recorded with what happened until then.
+    private static func history(_ history: History) -> History? {
+        var history = history
         do {
             try history.run()
+            return history
         } catch {
             Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
-            return
+            return nil
         }
+    }
+
+    /// Checks every device after a history: it has what the oracle folds from all sets, its store keeps the constraints, and it
+    /// captures nothing.
+    ///
+    /// Returns the oracle's state. The oracle doesn't know the conflicts of `rule`.
+    @discardableResult
+    private static func expectMerged(
+        _ history: History,
+        exceptConflictsOf rule: Conflict.Rule? = nil
+    ) throws -> StateContent {
         let log = history.log.joined(separator: "\n")
         let sets = history.devices.flatMap(\.sets)
         let expected = try Oracle.evaluating(history.devices[0].schema).fold(sets, over: StateContent())
         for device in history.devices {
+            // What replicas forgot changes nothing: the oracle forgets nothing.
             let stable = try device.stable()
             let content = try device.content().trimmed(stable)
             #expect(content == expected.content.trimmed(stable), "\(device.client)\n\(log)")
-            // What restoring replaces is known only where it was restored.
-            let conflicts = try device.conflicts().filter { $0.rule != .replacedByRestoring }
-            #expect(Self.counts(conflicts) == Self.counts(expected.conflicts), "\(device.client)\n\(log)")
+            let conflicts = try device.conflicts().filter { $0.rule != rule }
+            #expect(counts(conflicts) == counts(expected.conflicts), "\(device.client)\n\(log)")
+            #expect(try device.publishHead().voids.isEmpty, "\(device.client)\n\(log)")
             let violations = try device.violations()
             #expect(violations.isEmpty, "\(device.client)\n\(log)")
             let echo = try device.capture(at: 1_000)
             #expect(echo == nil, "\(device.client)\n\(log)")
         }
+        return expected.content
     }
 
     @Test("Random histories restore rows that other devices inserted, under their names")
@@ -285,13 +268,7 @@ struct ConvergenceTests {
         arguments: TestDepth.seeds(quick: 10, ci: 15, deep: 20_000)
     )
     func migrations(seed: UInt64) throws {
-        var history = try History(seed: seed, migrates: true)
-        do {
-            try history.run()
-        } catch {
-            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
-            return
-        }
+        guard let history = Self.history(try History(seed: seed, migrates: true)) else { return }
         let log = "\(history.migration ?? "")\n\(history.log.joined(separator: "\n"))"
         let first = try history.devices[0].content()
         let rows = first.rows.mapValues(\.cells)

@@ -8,10 +8,10 @@ import Testing
 @Suite("Errors and retries", .timeLimit(.minutes(60)))
 struct ErrorsAndRetriesTests {
     private static let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Sources/StoreSync")
+        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Sources")
 
     private static func text(_ path: String) throws -> String {
-        try String(contentsOf: sources.appending(path: path), encoding: .utf8)
+        try String(contentsOf: sources.appending(path: "StoreSync/\(path)"), encoding: .utf8)
     }
 
     @Test("The article's table has every error code, in order, and says which are retried")
@@ -30,6 +30,27 @@ struct ErrorsAndRetriesTests {
             #expect(RetryPolicy.whileTemporary.shouldRetry(StoreSyncError(code, "")) == code.isTemporary, "\(code)")
         }
         #expect(rows.count { $0.2 == "yes" } == 4)
+    }
+
+    @Test("The article says what an app has in place of each option of the command that a message names")
+    func options() throws {
+        let article = try Self.text("StoreSync.docc/ErrorsAndRetries.md")
+        let rows = article.matches(of: #/(?m)^\| (`(?:--|storesync ).*?) \|/#)
+        let listed = rows.flatMap { Self.options(in: $0.1) }
+        var named: Set<String> = []
+        let paths = try #require(FileManager.default.enumerator(atPath: Self.sources.path)).compactMap { $0 as? String }
+        for path in paths
+        where path.hasSuffix(".swift") && path.firstMatch(of: #/^(StoreSyncCommand|OperationsTesting)\//#) == nil {
+            let text = try String(contentsOf: Self.sources.appending(path: path), encoding: .utf8)
+            for line in text.split(separator: "\n") where line.firstMatch(of: #/^ *\/\//#) == nil {
+                named.formUnion(Self.options(in: line))
+            }
+        }
+        #expect(listed.sorted() == named.sorted())
+    }
+
+    private static func options(in text: Substring) -> [String] {
+        text.matches(of: #/(?:^|[^a-z-])(--[a-z][a-z-]+)/#).map { String($0.1) }
     }
 
     @Test("The default policy retries an app's own operation while the storage can't be reached, and nothing unknown")
