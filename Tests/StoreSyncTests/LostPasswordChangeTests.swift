@@ -1,3 +1,5 @@
+import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import SyncCryptography
@@ -98,5 +100,63 @@ struct LostPasswordChangeTests {
         #expect(try (fixture.files()["\(path)"] != former) == failure.hidesSuccess)
         // The remedy.
         #expect(try await change(device.backend) == (failure.hidesSuccess ? 3 : 2))
+    }
+
+    @Test("is told as made if this device can't note it, and repeating it with the same password succeeds")
+    func unnoted() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let device = try fixture.device("a")
+        _ = try await device.register().value
+        let backend = RefusingState(device.backend, keyFile: fixture.hierarchy.passwordTest, state: device.state.url)
+        func change() async throws -> Int {
+            let change = PasswordChangeOperation(
+                to: try Password.cheap("another one"),
+                of: fixture.application,
+                parameters: .interactive,
+                backend: backend,
+                state: device.state
+            )
+            return try await device.supervisor.add(change).value
+        }
+        let error = await #expect(throws: StoreSyncError.self) { try await change() }
+        #expect(error?.message.contains("is changed, but this device couldn't note that") == true, "\(error as Any)")
+        try await backend.allow()
+        #expect(try await change() == 3)
+    }
+}
+
+/// A storage during whose first write of the key file the state directory begins to refuse writes.
+private actor RefusingState: InterceptingBackend {
+    nonisolated let base: any RemoteBackend
+    private let keyFile: RemotePath
+    private let database: String
+    private var isRefused = false
+
+    init(_ base: any RemoteBackend, keyFile: RemotePath, state: URL) {
+        (self.base, self.keyFile, database) = (base, keyFile, state.appending(path: "state.sqlite").path)
+    }
+
+    private func execute(_ sql: String) throws {
+        let queue = try DatabaseQueue(path: database)
+        try queue.write { try $0.execute(sql: sql) }
+        try queue.close()
+    }
+
+    /// Lets the state directory be written again.
+    func allow() throws { try execute("DROP TRIGGER refusal") }
+
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        let item = try await base.write(content, to: path, when: condition)
+        if path == keyFile, !isRefused {
+            isRefused = true
+            try execute(
+                "CREATE TRIGGER refusal BEFORE INSERT ON fact BEGIN SELECT raise(ABORT, 'The test refuses the write.'); END"
+            )
+        }
+        return item
     }
 }

@@ -84,8 +84,19 @@ public actor PasswordChangeOperation: Operation {
             // The write changes the password, and an interruption must not hide that.
             let isChanged = try await context.shielded { [hooks, hierarchy, state] in
                 guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else { return false }
-                try await context.blocking {
-                    try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
+                do {
+                    try await context.blocking {
+                        try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
+                    }
+                } catch let error as StoreSyncError {
+                    throw StoreSyncError(
+                        error.code,
+                        """
+                        The password of \(hierarchy.application) is changed, but this device couldn't note that. \
+                        \(error.message) Then run the command again with the same new password.
+                        """,
+                        cause: error
+                    )
                 }
                 return true
             }

@@ -80,10 +80,10 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         private static let maximumSets: UInt64 = 64
         private static let maximumAge: TimeInterval = 24 * 60 * 60
 
-        /// Whether it's time for another head, although this device has no new sets.
+        /// Whether it's time for another head, although this device has no new sets: also if its clock was ahead before.
         func isOutdated(by newer: Acknowledgement) -> Bool {
             newer.sets >= sets + Self.maximumSets
-                || newer.sets > sets && newer.date.timeIntervalSince(date) > Self.maximumAge
+                || newer.sets > sets && abs(newer.date.timeIntervalSince(date)) > Self.maximumAge
         }
     }
 

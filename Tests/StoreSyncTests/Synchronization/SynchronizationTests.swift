@@ -278,6 +278,26 @@ struct SynchronizationTests {
         #expect(await code { try await a.synchronize().value } == .storeReplaced)
     }
 
+    @Test(
+        "A device says what its store contains after a day without edits, also if its clock was ahead when it said so last",
+        arguments: [0, 365 * 24.0]
+    )
+    func acknowledging(hoursAhead: TimeInterval) async throws {
+        let fixture = try Fixture()
+        let hour: TimeInterval = 60 * 60
+        let (a, ahead) = (try fixture.device("a"), try fixture.device("b", clockError: hoursAhead * hour))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        for device in [a, ahead] { _ = try await device.synchronize().value }
+        try ahead.execute("INSERT INTO note (title) VALUES ('of b')")
+        _ = try await ahead.synchronize().value
+        try a.execute("INSERT INTO note (title) VALUES ('of a')")
+        _ = try await a.synchronize().value
+        let soon = try await ahead.synchronize().value
+        #expect(soon.applied["note"]?.inserted == 1 && soon.publishedBytes == 0)
+        let later = try await fixture.device("b", clockError: 25 * hour).synchronize().value
+        #expect(later.publishedBytes > 0 && later.publishedChanges == 0)
+    }
+
     @Test("A head that is older than its client's last head is noticed")
     func rollback() async throws {
         let fixture = try Fixture(password: "correct horse")
