@@ -56,7 +56,7 @@ package enum Accident: String, CaseIterable, Sendable {
         report.undisturbed = try await makeBackend(undisturbed.port).requestsOfEveryKind(replacesConditionally)
         report.requests = undisturbed.lines.count
         let first = Self.allCases.firstIndex(of: self) ?? 0
-        let interval = TestDepth.choose(quick: 61, ci: 31, deep: 1)
+        let interval = TestDepth.choose(quick: 61, ci: 47, deep: 1)
         for number in stride(from: first % interval, to: report.requests, by: interval) {
             let proxy = try FaultProxy(to: port) { index, _ in index == number ? fault : .none }
             let outcome: String

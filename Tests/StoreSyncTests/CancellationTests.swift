@@ -149,7 +149,7 @@ struct CancellationTests {
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
-        let stride = TestDepth.choose(quick: 23, ci: 11, deep: 1)
+        let stride = TestDepth.choose(quick: 23, ci: 17, deep: 1)
         for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 20) {
             var step = 0
             // Until the operation ends before the moment comes.

@@ -92,7 +92,7 @@ struct IdentityTests {
 
     @Test("concurrent pushes of one generation by a device and its clone lose nothing, in any order")
     func atOnce() async throws {
-        for seed in TestDepth.seeds(quick: 5, ci: 20, deep: 2_000) {
+        for seed in TestDepth.seeds(quick: 5, ci: 10, deep: 2_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = InMemoryBackend()

@@ -44,7 +44,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 4, ci: 10, deep: 5_000) {
+        for seed in TestDepth.seeds(quick: 4, ci: 6, deep: 5_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)

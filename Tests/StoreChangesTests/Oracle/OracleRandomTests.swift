@@ -80,7 +80,7 @@ struct OracleRandomTests {
         ),
     ]
 
-    static let seeds = Array(TestDepth.seeds(quick: 4, ci: 20, deep: 20_000))
+    static let seeds = Array(TestDepth.seeds(quick: 4, ci: 10, deep: 20_000))
 
     @Test("Whatever devices do, constraints hold and no edit is lost", arguments: schemas)
     func histories(_ schema: RandomSchema) throws {

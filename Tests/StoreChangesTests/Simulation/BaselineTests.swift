@@ -39,7 +39,7 @@ struct BaselineTests {
 
     @Test(
         "What a capture finds makes an unchanged copy equal to the store",
-        arguments: TestDepth.seeds(quick: 20, ci: 30, deep: 20_000)
+        arguments: TestDepth.seeds(quick: 20, ci: 20, deep: 20_000)
     )
     func difference(seed: UInt64) throws {
         var fixture = try Fixture(seed: seed)

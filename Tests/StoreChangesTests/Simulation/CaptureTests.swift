@@ -202,7 +202,7 @@ struct CaptureTests {
 
     @Test(
         "A store is valid after each set of rows that refer to one another in all ways",
-        arguments: TestDepth.seeds(quick: 8, ci: 12, deep: 4_000)
+        arguments: TestDepth.seeds(quick: 8, ci: 8, deep: 4_000)
     )
     func families(seed: UInt64) throws {
         let (laptop, phone) = (

@@ -151,7 +151,7 @@ struct PageTests {
 
     @Test(
         "A damaged record of the pages is none, whatever is left of it: every edit is found",
-        arguments: TestDepth.seeds(quick: 10, ci: 15, deep: 2_000)
+        arguments: TestDepth.seeds(quick: 10, ci: 10, deep: 2_000)
     )
     func damagedRecord(seed: UInt64) throws {
         let device = try device()

@@ -129,7 +129,7 @@ struct DeathTests {
         let (phone, sets) = try devices(in: folder, mode)
         try phone.execute(Self.phoneEdits)
         // All of them take long, so quicker runs take a sample.
-        let stride = TestDepth.choose(quick: 23, ci: 13, deep: 1)
+        let stride = TestDepth.choose(quick: 23, ci: 17, deep: 1)
         var (statements, deaths) = (0, [URL]())
         phone.observe {
             statements += 1

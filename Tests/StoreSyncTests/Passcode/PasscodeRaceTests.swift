@@ -107,7 +107,7 @@ struct PasscodeRaceTests {
     func cancelledAnywhere(place: PasscodePlace) async throws {
         let scene = try await PasscodeScene(place)
         // Primes, so that steps that recur at regular intervals aren't all skipped.
-        let stride = TestDepth.choose(quick: 53, ci: 29, deep: 1)
+        let stride = TestDepth.choose(quick: 53, ci: 37, deep: 1)
         var (step, wasReached) = (0, true)
         while wasReached {
             let point = CancellationPoint(step: step)

@@ -98,7 +98,7 @@ struct RemovalRaceTests {
         _ server: SimulatedServer,
         _ subject: RemovedSubject
     ) -> StrideTo<Int> {
-        let interval = TestDepth.choose(quick: 17, ci: 11, deep: 1)
+        let interval = TestDepth.choose(quick: 17, ci: 13, deep: 1)
         let index = (servers.firstIndex { $0 == server } ?? 0) * RemovedSubject.allCases.count
         let first = index + (RemovedSubject.allCases.firstIndex { $0 == subject } ?? 0)
         return stride(from: first % interval, to: count, by: interval)
@@ -160,7 +160,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         try await scene.remove(.document, by: whole)
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 17, ci: 11, deep: 1)) {
+        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 17, ci: 13, deep: 1)) {
             let comment = "\(server), recreated before request \(number)"
             let place = try await scene.restore()
             let (a, connection) = try scene.device("a", at: place)

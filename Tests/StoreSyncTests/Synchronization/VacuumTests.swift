@@ -523,7 +523,7 @@ struct VacuumTests {
     func deaths() async throws {
         let count = try await die(at: nil)
         #expect(count > 40)
-        let interval = TestDepth.choose(quick: 53, ci: 37, deep: 1)
+        let interval = TestDepth.choose(quick: 53, ci: 47, deep: 1)
         for step in stride(from: 0, to: count, by: interval) { _ = try await die(at: step) }
     }
 
@@ -560,7 +560,7 @@ struct VacuumTests {
     @Test("After a death at any step of a vacuum that notes a removed client, all devices judge its edits alike")
     func deathsWithRemovedClient() async throws {
         let count = try await dieNotingRemoval(at: nil)
-        let interval = TestDepth.choose(quick: 37, ci: 23, deep: 1)
+        let interval = TestDepth.choose(quick: 37, ci: 31, deep: 1)
         for step in stride(from: 0, to: count, by: interval) { _ = try await dieNotingRemoval(at: step) }
     }
 
