@@ -268,7 +268,7 @@ struct Capture {
         from base: StoredRow,
         _ table: StoreTable
     ) throws -> [String: UpdatedCell] {
-        var columns = Set(stored.table.valueColumns.filter { !stored.holdsSame($0, as: base) })
+        var columns = Set(stored.changedColumns(from: base))
         // Columns of one constraint travel together, so that every value of them satisfied it somewhere.
         for group in stored.table.checkGroups where !group.isDisjoint(with: columns) {
             columns.formUnion(group.intersection(stored.table.valueColumns))

@@ -1,3 +1,5 @@
+import HeapModule
+
 /// Finds the rows with integer keys that a store and the state both have, although their numbers don't say so.
 ///
 /// Rows are the same if all else is equal; a reference is equal if it leads to rows that are the same. What it finds is in
@@ -5,11 +7,40 @@
 struct EqualRows {
     /// The rows of a table of the store whose counterparts aren't known (yet).
     private struct Table {
-        var table: FoldSchema.Table
         /// The values outside the key, by number.
         var rows: [Int64: [StoredValue]] = [:]
         /// The rows of the state without a counterpart, by their encoded cells.
         var candidates: [[UInt8]: [RowName]] = [:]
+
+        /// Takes one of the candidates that have an image: of several, the given one if it's among them.
+        mutating func takeCandidate(_ image: [UInt8], preferring row: RowName?) -> RowName? {
+            guard let last = candidates[image]?.indices.last else { return nil }
+            let index = row.flatMap { candidates[image]?.lastIndex(of: $0) } ?? last
+            return candidates[image]?.remove(at: index)
+        }
+    }
+
+    /// A row of the store.
+    private struct Row: Hashable, Comparable {
+        var table: String
+        var number: Int64
+
+        static func < (lhs: Row, rhs: Row) -> Bool {
+            lhs.table == rhs.table ? lhs.number < rhs.number : lhs.table.precedes(rhs.table)
+        }
+    }
+
+    /// An attempt to find a row's counterpart.
+    ///
+    /// A row that refers to another one is found after that one: in the same pass over all rows if it comes after it, else
+    /// in the next pass. So which of several equal rows gets which counterpart depends on nothing but the rows.
+    private struct Attempt: Comparable {
+        var pass = 0
+        var row: Row
+
+        static func < (lhs: Attempt, rhs: Attempt) -> Bool {
+            lhs.pass == rhs.pass ? lhs.row < rhs.row : lhs.pass < rhs.pass
+        }
     }
 
     private let store: SQLConnection
@@ -18,8 +49,11 @@ struct EqualRows {
     /// Whether a row that has a number here is the store's row of that number.
     private let keepsNumbers: Bool
     private var tables: [String: Table] = [:]
+    private var storeTables: [String: StoreTable] = [:]
     /// The rows that have a counterpart, by table and the store's number.
     private var found: [String: [Int64: RowName]] = [:]
+    /// The rows that refer to a row whose counterpart isn't known yet.
+    private var waiting: [Row: [Row]] = [:]
 
     /// Prepares a search.
     ///
@@ -43,8 +77,10 @@ struct EqualRows {
         }
         let sorted = names.sorted { $0.precedes($1) }
         for name in sorted { tables[name] = try read(name) }
-        // A row that refers to another one is found after that one.
-        while try sorted.reduce(false, { try match($1) || $0 }) {}
+        var attempts = Heap(
+            tables.flatMap { name, table in table.rows.keys.map { Attempt(row: Row(table: name, number: $0)) } }
+        )
+        while let attempt = attempts.popMin() { attempts.insert(contentsOf: try match(attempt)) }
         for name in sorted {
             if !keepsNumbers {
                 for number in (tables[name]?.rows ?? [:]).keys.sorted() { try numbers.release(number, in: name) }
@@ -56,8 +92,9 @@ struct EqualRows {
     }
 
     private func read(_ name: String) throws -> Table {
-        var table = Table(table: try state.schema.table(name))
-        let columns = (table.table.schema.key.columns + table.table.schema.valueColumns).map(\.quotedName)
+        var table = Table()
+        let schema = try state.schema.table(name).schema
+        let columns = (schema.key.columns + schema.valueColumns).map(\.quotedName)
         try store.forEach("SELECT \(columns.joined(separator: ", ")) FROM \(name.quotedName)") { values in
             guard let number = values.integer(0), try !keepsNumbers || numbers.name(of: number, in: name) == nil else {
                 return
@@ -73,42 +110,50 @@ struct EqualRows {
         return table
     }
 
-    /// Finds counterparts of a table's rows; returns whether there were any.
-    private mutating func match(_ name: String) throws -> Bool {
-        guard var table = tables[name] else { return false }
-        let former = table.rows.count
-        for (number, values) in table.rows.sorted(by: { $0.key < $1.key }) {
-            guard let cells = try cells(values, of: table.table) else { continue }
-            let image = table.table.encode(cells)
-            guard var rows = table.candidates[image], !rows.isEmpty else { continue }
-            // Of several, the row that has this number already.
-            let index = try numbers.name(of: number, in: name).flatMap(rows.firstIndex) ?? rows.count - 1
-            found[name, default: [:]][number] = rows.remove(at: index)
-            table.candidates[image] = rows
-            table.rows[number] = nil
-        }
-        tables[name] = table
-        return table.rows.count < former
+    /// Finds the counterpart of a row; returns the attempts of the rows that waited for it.
+    private mutating func match(_ attempt: Attempt) throws -> [Attempt] {
+        let row = attempt.row
+        guard let cells = try cells(of: attempt.row) else { return [] }
+        let image = try state.schema.table(row.table).encode(cells)
+        let known = try numbers.name(of: row.number, in: row.table)
+        guard let counterpart = tables[row.table]?.takeCandidate(image, preferring: known) else { return [] }
+        found[row.table, default: [:]][row.number] = counterpart
+        tables[row.table]?.rows[row.number] = nil
+        let rows = waiting.removeValue(forKey: row) ?? []
+        return rows.map { Attempt(pass: row < $0 ? attempt.pass : attempt.pass + 1, row: $0) }
     }
 
-    /// The cells as the state has them; `nil` if they refer to a row whose counterpart isn't known.
-    private func cells(_ values: [StoredValue], of table: FoldSchema.Table) throws -> [String: Cell]? {
+    /// The cells of a row as the state has them; `nil` if it has to wait for the counterpart of a row to which it refers.
+    private mutating func cells(of row: Row) throws -> [String: Cell]? {
+        let table = try state.schema.table(row.table)
+        guard let values = tables[row.table]?.rows[row.number] else { return nil }
         var cells: [String: Cell] = [:]
         for (column, value) in zip(table.schema.valueColumns, values) {
             cells[column] = .value(value)
-            guard let parent = state.schema.rowTable(of: column, in: table.schema.name),
+            guard let parent = state.schema.rowTable(of: column, in: row.table),
                 let number = value.rowNumber(in: table.affinity(of: column)),
-                try StoreTable(parent, in: store, state).exists(number)
+                try storeTable(parent).exists(number)
             else { continue }
-            guard let row = try counterpart(of: number, in: state.schema.numberedTable(parent)) else { return nil }
-            cells[column] = .row(row)
+            let parentRow = Row(table: state.schema.numberedTable(parent), number: number)
+            guard let counterpart = try counterpart(of: parentRow) else {
+                waiting[parentRow, default: []].append(row)
+                return nil
+            }
+            cells[column] = .row(counterpart)
         }
         return cells
     }
 
-    /// The state's row that is the store's row of a number; `nil` if it isn't known (yet).
-    private func counterpart(of number: Int64, in table: String) throws -> RowName? {
-        if let row = found[table]?[number] { return row }
-        return keepsNumbers ? try numbers.name(of: number, in: table) : nil
+    /// The state's row that is a row of the store; `nil` if it isn't known (yet).
+    private func counterpart(of row: Row) throws -> RowName? {
+        if let counterpart = found[row.table]?[row.number] { return counterpart }
+        return keepsNumbers ? try numbers.name(of: row.number, in: row.table) : nil
+    }
+
+    private mutating func storeTable(_ name: String) throws -> StoreTable {
+        if let known = storeTables[name] { return known }
+        let table = try StoreTable(name, in: store, state)
+        storeTables[name] = table
+        return table
     }
 }

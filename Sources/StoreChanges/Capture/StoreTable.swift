@@ -334,21 +334,20 @@ struct StoreTable {
         return store.insertedIdentifier
     }
 
-    /// Writes the columns outside the key that fulfil a condition.
+    /// Writes columns outside the key.
     ///
     /// - Parameters:
     ///   - row: The row.
     ///   - stored: What it will hold.
-    ///   - isWritten: Whether a column is written.
+    ///   - columns: The columns, in ascending order of their names.
     ///   - number: The row's integer key, if it's known already.
     /// - Throws: `DatabaseError`.
     func update(
         _ row: RowReference,
         _ stored: StoredRow,
-        where isWritten: (String) -> Bool,
+        writing columns: [String],
         number: Int64? = nil
     ) throws {
-        let columns = table.valueColumns.filter(isWritten)
         guard !columns.isEmpty else { return }
         var values = try columns.map { try value(stored.cell($0) ?? .null, of: $0) }
         if let number, integerKey != nil {

@@ -66,7 +66,10 @@ struct FoldWorkspace {
 
         private func names(_ key: LookupKey, base: [RowName]) -> [RowName] {
             let names = base + (added[key] ?? [])
-            return names.count > 1 ? names.sorted() : names
+            guard names.count > 1 else { return names }
+            // To compare two names means to encode both.
+            let encoded = names.map { (name: $0, bytes: $0.encoded) }
+            return encoded.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }.map(\.name)
         }
     }
 

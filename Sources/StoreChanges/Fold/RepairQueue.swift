@@ -2,15 +2,17 @@ import HeapModule
 
 /// The constraints that a set may have violated, in the order in which they are repaired.
 struct RepairQueue {
-    /// Two rows with equal values in a unique index.
-    struct UniqueCheck: Hashable, Comparable {
-        var table: String
+    /// Rows with equal values in a unique index.
+    struct UniqueCheck: Comparable {
         var sortName: String
+        /// The least of the rows, or a lesser row that had these values.
         var row: RowReference
         var index: Int
+        /// The values.
+        var key: LookupKey
 
         static func < (lhs: UniqueCheck, rhs: UniqueCheck) -> Bool {
-            if lhs.table != rhs.table { return lhs.table.precedes(rhs.table) }
+            if lhs.row.table != rhs.row.table { return lhs.row.table.precedes(rhs.row.table) }
             if lhs.sortName != rhs.sortName { return lhs.sortName.precedes(rhs.sortName) }
             return lhs.row == rhs.row ? lhs.index < rhs.index : lhs.row < rhs.row
         }
@@ -35,14 +37,19 @@ struct RepairQueue {
 
     private var uniques = Heap<UniqueCheck>()
     private var references = Heap<ReferenceCheck>()
-    private var queuedUniques: Set<UniqueCheck> = []
+    /// The rows under which values are queued.
+    private var queuedUniques: [LookupKey: RowReference] = [:]
     private var queuedReferences: Set<ReferenceCheck> = []
     /// The rows that repairs wrote, to be checked last.
     private var rows = Heap<RowReference>()
     private var queuedRows: Set<RowReference> = []
 
+    /// The row under which values are queued.
+    func row(of key: LookupKey) -> RowReference? { queuedUniques[key] }
+
+    /// Queues a check; if its values are queued under another row, that row is greater.
     mutating func insert(_ check: UniqueCheck) {
-        if queuedUniques.insert(check).inserted { uniques.insert(check) }
+        if queuedUniques.updateValue(check.row, forKey: check.key) != check.row { uniques.insert(check) }
     }
 
     mutating func insert(_ check: ReferenceCheck) {
@@ -55,7 +62,7 @@ struct RepairQueue {
 
     mutating func nextUnique() -> UniqueCheck? {
         guard let check = uniques.popMin() else { return nil }
-        queuedUniques.remove(check)
+        if queuedUniques[check.key] == check.row { queuedUniques[check.key] = nil }
         return check
     }
 

@@ -74,11 +74,11 @@ extension SetFold {
 
     /// Queues a clash under the least of the rows that clash.
     mutating func queueUnique(_ index: Int, of row: RowReference, _ state: StoredRow) throws {
-        guard let key = try schema.uniqueKey(index, of: row, state), let first = try work.rows(with: key).first else {
-            return
-        }
+        guard let key = try schema.uniqueKey(index, of: row, state) else { return }
+        // The other rows of a queued clash come after the row under which it's queued.
+        let first = try queue.row(of: key).map { min($0, row) } ?? work.rows(with: key).first ?? row
         let sortName = try schema.table(row.table).uniques[index].sortName
-        queue.insert(RepairQueue.UniqueCheck(table: row.table, sortName: sortName, row: first, index: index))
+        queue.insert(RepairQueue.UniqueCheck(sortName: sortName, row: first, index: index, key: key))
     }
 
     mutating func queueReference(_ row: RowReference, _ id: FoldSchema.ReferenceID) {

@@ -6,20 +6,20 @@ extension SetFold {
     /// Example: One device renamed the tag "work" to "job", and another one, earlier in the order, had renamed
     /// "office" to "job": the later edit is taken back and logged, and the tag is called "work" again.
     mutating func repair(_ check: RepairQueue.UniqueCheck) throws {
-        let unique = try schema.table(check.table).uniques[check.index]
-        guard let state = try work.row(check.row), let key = try schema.uniqueKey(check.index, of: check.row, state)
-        else { return }
-        let rows = try work.rows(with: key)
+        let table = try schema.table(check.row.table)
+        let rows = try work.rows(with: check.key)
         let isRepeated = try rows.contains { try schema.isCounted($0) && work.count($0) > 1 }
-        guard rows.count > 1 || isRepeated else { return }
+        guard let first = rows.first, rows.count > 1 || isRepeated else { return }
+        // The other rows may still clash after a repair. If the row under which they were queued is gone, their order is that of
+        // the least row that is left.
+        var next = check
+        next.row = first
+        queue.insert(next)
+        guard first == check.row else { return }
         if rows.contains(where: schema.isCounted) {
-            try leaveOutCounted(rows, check.sortName, in: schema.table(check.table))
-        } else if try !unique.isPosition || !moveToEnd(check.index, check.row) {
-            try repairIdentity(rows, unique)
-        }
-        // Others of these rows may still clash.
-        for row in rows {
-            if let state = try work.row(row) { try queueUnique(check.index, of: row, state) }
+            try leaveOutCounted(rows, check.sortName, in: table)
+        } else if try !table.uniques[check.index].isPosition || !moveToEnd(check.index, first) {
+            try repairIdentity(rows, table.uniques[check.index])
         }
     }
 

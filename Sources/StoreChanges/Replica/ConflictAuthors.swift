@@ -74,8 +74,6 @@ extension ConflictAuthors.Target {
         if former.counted.contains(row) { return true }
         guard let before = former.rows[row] else { return false }
         guard let state, let before else { return true }
-        return state.table.valueColumns.contains { column in
-            (columns.isEmpty || columns.contains(column)) && !state.holdsSame(column, as: before)
-        }
+        return state.changedColumns(from: before).contains { columns.isEmpty || columns.contains($0) }
     }
 }

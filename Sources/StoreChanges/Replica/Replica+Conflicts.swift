@@ -118,7 +118,7 @@ extension Replica {
         let stored = StoredRow(table.table, present.cells.merging(lost) { $1 })
         try refuseMissingParents(number, entry.row, stored, among: Set(lost.keys), in: table)
         try logReplaced(present, by: entry, at: time)
-        try table.update(entry.row, stored, where: { lost[$0] != nil })
+        try table.update(entry.row, stored, writing: table.table.valueColumns.filter { lost[$0] != nil })
     }
 
     /// Inserts the row that a conflict lost.

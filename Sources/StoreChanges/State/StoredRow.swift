@@ -65,6 +65,22 @@ package struct StoredRow {
         image = writer.bytes
     }
 
+    /// The columns outside the key in which another row of the table holds something else, in ascending order of their names.
+    ///
+    /// It reads both rows once, because to find a single cell means to read all cells before it.
+    func changedColumns(from other: StoredRow) -> [String] {
+        guard !image.isEmpty, !other.image.isEmpty else {
+            return image.isEmpty == other.image.isEmpty ? [] : table.valueColumns
+        }
+        var (start, otherStart) = (0, 0)
+        return table.valueColumns.filter { _ in
+            let end = image.endOfCell(at: start) ?? image.endIndex
+            let otherEnd = other.image.endOfCell(at: otherStart) ?? other.image.endIndex
+            defer { (start, otherStart) = (end, otherEnd) }
+            return image[start..<end] != other.image[otherStart..<otherEnd]
+        }
+    }
+
     /// Whether another row of the table holds the same in a column.
     func holdsSame(_ column: String, as other: StoredRow) -> Bool {
         guard let index = table.valueIndexes[column], !image.isEmpty, !other.image.isEmpty else {

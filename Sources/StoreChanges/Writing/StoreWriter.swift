@@ -233,7 +233,7 @@ final class StoreWriter {
         case (_?, nil): try table.delete(target.row)
         case (nil, let present?): try table.insert(target.row, present)
         case (let former?, let present?):
-            try table.update(target.row, present, where: { !present.holdsSame($0, as: former) }, number: target.number)
+            try table.update(target.row, present, writing: present.changedColumns(from: former), number: target.number)
         }
     }
 

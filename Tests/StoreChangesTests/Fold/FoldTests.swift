@@ -103,6 +103,47 @@ struct FoldTests {
         #expect(Set(content.tombs.keys) == Set((["A#4", "A#5"] as [TestName]).map { RowReference("item", $0.name) }))
     }
 
+    /// Counts the values of indexes that it's asked for.
+    private final class CountingEvaluator: ExpressionEvaluator {
+        private(set) var count = 0
+
+        func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) -> [Cell]? {
+            count += 1
+            return PlainEvaluator().values(of: index, in: table, cells)
+        }
+
+        func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) -> Bool { false }
+    }
+
+    @Test("The values of many rows that are merged because of one index are evaluated a few times for each row")
+    func manyEqualValues() throws {
+        let schema = try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE user (id INTEGER PRIMARY KEY, phone TEXT, name TEXT);
+                    CREATE UNIQUE INDEX i ON user (phone) WHERE name IS NOT NULL;
+                    """
+            )
+            return try StoreSchema(db)
+        }
+        // The author doesn't have the index yet.
+        let count = 100
+        var set = SyncChangeSet.by("B", 1, at: 2)
+        for number in 1...count {
+            let name = TestName(stringLiteral: "B#\(number)")
+            let cells: [String: TestCell] = ["phone": "", "name": TestCell(stringLiteral: "\(number)")]
+            set = set.adding(.insert("user", name, cells))
+        }
+        let sets = [.by("A", 1, at: 1, .insert("user", "A#1", ["phone": "", "name": "a"])), set]
+        let evaluator = CountingEvaluator()
+        let result = try fold(sets, FoldSchema(schema, evaluator: evaluator))
+        let expected = try Oracle(schema: schema).fold(sets, over: StateContent())
+        #expect(FoldOutcome(result.content, result.conflicts) == FoldOutcome(expected.content, expected.conflicts))
+        #expect(result.conflicts.map(\.row) == expected.conflicts.map(\.row))
+        #expect(result.conflicts.count == count)
+        #expect(evaluator.count < 10 * count)
+    }
+
     @Test("A random history gives what the oracle gives", arguments: OracleRandomTests.schemas)
     func oracle(_ schema: OracleRandomTests.RandomSchema) throws {
         let oracle = try schema.oracle

@@ -181,6 +181,22 @@ extension FoldScenarios {
             conflicts: ["merged user ('ANN')"]
         ),
         FoldScenario(
+            title: "Rows that clash with a row that is merged because of another index are merged too",
+            schema: "CREATE TABLE user (name TEXT NOT NULL PRIMARY KEY, mail TEXT UNIQUE, phone TEXT UNIQUE);",
+            sets: [
+                .by("A", 1, at: 1, .insert("user", ["b"], ["mail": "m", "phone": "1"])),
+                .by(
+                    "B",
+                    1,
+                    at: 2,
+                    .insert("user", ["a"], ["mail": "m", "phone": "1"]),
+                    .insert("user", ["c"], ["mail": "n", "phone": "1"])
+                ),
+            ],
+            rows: ["user ('b') mail='m' phone='1'"],
+            conflicts: ["merged user ('a')", "merged user ('c')"]
+        ),
+        FoldScenario(
             title: "NULLs never clash",
             schema: tags,
             sets: [

@@ -1,3 +1,4 @@
+import GRDB
 import OperationsTesting
 import TestSupport
 import Testing
@@ -626,6 +627,38 @@ struct CaptureTests {
         let titles = "SELECT title FROM note ORDER BY title"
         #expect(try laptop.rows(titles).count == 6)
         #expect(try laptop.rows(titles) == phone.rows(titles))
+    }
+
+    @Test(
+        "Rows of another store that refer to each other in a chain are found by asking for each reference a few times",
+        arguments: ["n + 1", "n - 1"]
+    )
+    func chain(next: String) throws {
+        let schema = "CREATE TABLE item (id INTEGER PRIMARY KEY, next INTEGER REFERENCES item, title TEXT);"
+        let (laptop, phone) = (
+            try SimulatedDevice("laptop", schemaSQL: schema), try SimulatedDevice("phone", schemaSQL: schema)
+        )
+        let count = 100
+        try laptop.edit(
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT \(count))
+            INSERT INTO item SELECT n, iif(\(next) BETWEEN 1 AND \(count), \(next), NULL), 'title ' || n FROM numbers
+            """
+        )
+        try laptop.capture()
+        try phone.integrate(laptop.sets)
+        try phone.write()
+        try phone.edit("UPDATE item SET id = id + 1000, next = next + 1000")
+        var searches = 0
+        phone.store.inDatabase { db in
+            db.trace { event in
+                // The statement that asks whether a row exists.
+                if "\(event)".contains("SELECT 1 FROM \"item\"") { searches += 1 }
+            }
+        }
+        #expect(try phone.capture(taking: .both).isEmpty, "no row is taken for a new one")
+        #expect(searches < 10 * count)
+        #expect(try phone.content() == laptop.content())
     }
 
     @Test("A search index without triggers finds what merging wrote", arguments: ["note", "no\"te"])

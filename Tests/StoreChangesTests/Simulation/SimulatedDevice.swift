@@ -294,6 +294,19 @@ final class SimulatedDevice {
         return new.first
     }
 
+    /// Captures a store that isn't the replica's.
+    ///
+    /// - Parameter side: What counts.
+    /// - Returns: The new sets.
+    func capture(taking side: TakenSide) throws -> [SyncChangeSet] {
+        let captured = try replicaDatabase.write { _ in
+            try store.read { try replica.capture($0, taking: side, at: 0, allowsDeletions: true) }
+        }
+        let new = try decoded(captured)
+        sets += new
+        return new
+    }
+
     /// Restores an entry of the conflict log, unless the store's constraints are against that.
     ///
     /// - Returns: Whether it was restored.

@@ -151,6 +151,25 @@ struct StoreWriterTests {
         #expect(try devices.phone.capture() == nil)
     }
 
+    @Test("Of a row with many columns, those are captured and written that differ")
+    func manyUpdatedColumns() throws {
+        let names = (0..<600).map { "c\($0)" }
+        let devices = try DevicePair("CREATE TABLE line (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))")
+        let values = names.indices.map { ["NULL", "1", "1.5", "'milk'", "x'00ff'"][$0 % 5] }
+        try devices.laptop.edit("INSERT INTO line VALUES (1, \(values.joined(separator: ", ")))")
+        try Self.bring(devices)
+        try devices.laptop.edit("UPDATE line SET c0 = 7, c1 = 1.0, c303 = 'bread', c599 = NULL")
+        try Self.bring(devices)
+        guard case .update(let cells) = devices.laptop.sets.last?.changes.first?.edit else {
+            Issue.record("an update is captured")
+            return
+        }
+        #expect(Set(cells.keys) == ["c0", "c1", "c303", "c599"])
+        let row = "SELECT typeof(c0), typeof(c1), c2, c303, c598, c599 IS NULL FROM line"
+        #expect(try Self.rows(devices.phone, row) == ["integer|real|1.5|bread|milk|1"])
+        #expect(try devices.phone.capture() == nil)
+    }
+
     @Test("Many deleted rows without a key are found by reading their table once")
     func manyDeletedWithoutKey() throws {
         let devices = try DevicePair("CREATE TABLE line (text, number INT)")
