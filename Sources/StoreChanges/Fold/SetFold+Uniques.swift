@@ -10,8 +10,8 @@ extension SetFold {
         let rows = try work.rows(with: check.key)
         let isRepeated = try rows.contains { try schema.isCounted($0) && work.count($0) > 1 }
         guard let first = rows.first, rows.count > 1 || isRepeated else { return }
-        // The other rows may still clash after a repair. If the row under which they were queued is gone, their order is that of
-        // the least row that is left.
+        // The other rows may still clash after a repair. If the row under which they were queued is gone, the least row that
+        // is left gives their position in the order.
         var next = check
         next.row = first
         queue.insert(next)

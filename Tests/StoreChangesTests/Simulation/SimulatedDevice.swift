@@ -298,6 +298,7 @@ final class SimulatedDevice {
     ///
     /// - Parameter side: What counts.
     /// - Returns: The new sets.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func capture(taking side: TakenSide) throws -> [SyncChangeSet] {
         let captured = try replicaDatabase.write { _ in
             try store.read { try replica.capture($0, taking: side, at: 0, allowsDeletions: true) }
