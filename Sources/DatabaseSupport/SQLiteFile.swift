@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import GRDBSQLite
 
@@ -20,6 +21,19 @@ package struct SQLiteFile {
         else { return nil }
         self.file = file
         self.methods = methods
+    }
+
+    /// Reads bytes of a file that no connection needs to have open; `nil` if they don't exist.
+    ///
+    /// `immutable` keeps SQLite from checking for files next to it: next to a file that isn't a database, SQLite would
+    /// remove a file that it takes for a stale log.
+    package static func bytes(ofFileAt path: String, at offset: Int64, count: Int) -> [UInt8]? {
+        var database: OpaquePointer?
+        defer { sqlite3_close(database) }
+        let path = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? path
+        let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
+        guard sqlite3_open_v2("file:\(path)?immutable=1", &database, flags, nil) == SQLITE_OK else { return nil }
+        return try? SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: database)?.read(at: offset, count: count)
     }
 
     /// The file's length in bytes.

@@ -10,20 +10,41 @@ import Glibc
 
 /// The status of a store's files, by which an unchanged store is told without reading it.
 ///
-/// A commit changes the size or a time of the file, or of its write-ahead log, before other connections see it. File systems count
-/// time in steps; a write within the same step as the status might not show in it.
+/// A commit changes the size or a time of the file, or of its write-ahead log, before other connections see it. But file
+/// systems count time in steps, by a clock that may not be this device's, and programs set times. So the status has
+/// SQLite's counters, too:
+///
+/// - Every commit with a rollback journal increments a counter of 32 bits in the file. With `locking_mode=EXCLUSIVE` only
+///   the first one does while the lock is held. But no other connection reads the store meanwhile, so a commit between two
+///   of its reads shows.
+/// - Every commit into a log changes how far the log is.
+///
+/// Two kinds of writes show only in the size and the times, so they might not show within the same step as the status:
+/// writes without SQLite, and moving a log into the file. SQLite allows logs only on the device's own disks, whose times
+/// are of its own clock.
 package struct StoreStatus: Hashable, Sendable, Codable {
-    /// Device, inode, size and both times of every file; empty for a file that doesn't exist.
+    /// Device, inode, size and both times of every file, and then its counters; empty for a file that doesn't exist.
     private var files: [[Int64]]
 
     /// Reads the status of a store's files.
-    package init(ofStoreAt path: String) {
+    ///
+    /// - Parameters:
+    ///   - path: The store.
+    ///   - log: How far its log is. Without it, only the log's size and times tell of commits into it.
+    package init(ofStoreAt path: String, log: WriteAheadLog? = nil) {
         // SQLite follows symbolic links, and keeps the log next to the file itself.
         let path = path.canonicalPath ?? path
         // A write-ahead log that is empty comes and goes with its readers.
         files = [path, path + "-wal"].map(Self.status).map { $0.isEmpty || $0[2] > 0 ? $0 : [] }
         // As root, SQLite sets the log's owner whenever it opens it, which changes this time.
-        if !files[1].isEmpty { files[1].replaceSubrange(5..<7, with: files[1][3..<5]) }
+        if !files[1].isEmpty { files[1].replaceSubrange(5..<7, with: files[1][3..<5] + (log?.position ?? [])) }
+        if !files[0].isEmpty { files[0].append(Self.changeCounter(path)) }
+    }
+
+    /// The change counter of a database; some bytes of another file.
+    private static func changeCounter(_ path: String) -> Int64 {
+        let bytes = SQLiteFile.bytes(ofFileAt: path, at: 24, count: 4) ?? []
+        return bytes.reduce(0) { $0 << 8 | Int64($1) }
     }
 
     private static func status(_ path: String) -> [Int64] {
@@ -57,7 +78,7 @@ package struct StoreStatus: Hashable, Sendable, Codable {
         Date(timeIntervalSince1970: Double(seconds) + Double(nanoseconds) / 1_000_000_000)
     }
 
-    /// The time from which on a write shows in the status.
+    /// The time from which on a write shows in the times of the files.
     ///
     /// Some file systems count whole or even seconds. One whose times have microseconds counts in the kernel's ticks, of
     /// at most 10 milliseconds.

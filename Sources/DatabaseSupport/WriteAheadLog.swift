@@ -28,6 +28,14 @@ package struct WriteAheadLog: Equatable {
         end = 32 + last * Int64(24 + (pageSize == 1 ? 65_536 : pageSize))
     }
 
+    /// How many pages the log and the database have, the checksum of the log's pages, and its salts; empty if it has none.
+    ///
+    /// Every commit changes them. They stay the same if all connections are closed, and the next one reads the log again.
+    var position: [Int64] {
+        guard !header.isEmpty, Self.native(UInt32.self, header, at: 16) > 0 else { return [] }
+        return [16, 24, 32].map { Self.native(Int64.self, header, at: $0) }
+    }
+
     private static func native<Number: FixedWidthInteger>(_: Number.Type, _ bytes: [UInt8], at offset: Int) -> Number {
         bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) }
     }

@@ -134,7 +134,8 @@ package struct StoreConnection {
         func status(waits: Bool) throws -> (log: WriteAheadLog?, StoreStatus, isIdle: Bool) {
             let isIdle = try waits && waitForCommit(db)
             defer { if isIdle { try? db.rollback() } }
-            return (try WriteAheadLog(of: db), StoreStatus(ofStoreAt: reader.path), isIdle)
+            let log = try WriteAheadLog(of: db)
+            return (log, StoreStatus(ofStoreAt: reader.path, log: log), isIdle)
         }
         guard try WriteAheadLog(of: db)?.mayHavePagesOfNextCommit(db) == true else { return try status(waits: false) }
         guard let app else { return try status(waits: true) }
@@ -240,8 +241,9 @@ package struct StoreConnection {
             // The app may have closed the connection meanwhile.
             guard db.sqliteConnection != nil, !db.isInsideTransaction else { return nil }
             // Before the version, so that no commit can come between the two.
-            let status = StoreStatus(ofStoreAt: path)
-            guard try WriteAheadLog(of: db)?.mayHavePagesOfNextCommit(db) != true else { return nil }
+            let log = try WriteAheadLog(of: db)
+            let status = StoreStatus(ofStoreAt: path, log: log)
+            guard try log?.mayHavePagesOfNextCommit(db) != true else { return nil }
             // The connection notices other connections' commits when it reads.
             _ = try Self.version(db)
             return LeftState(db) == state ? status : nil

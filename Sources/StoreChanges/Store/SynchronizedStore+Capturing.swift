@@ -40,7 +40,8 @@ extension SynchronizedStore {
         return try store.read { db in
             // Before the status, in which every later commit shows.
             let version = try StoreConnection.version(db)
-            return try replica.hasCaptured(StoreStatus(ofStoreAt: url.path)) ? version : nil
+            let status = StoreStatus(ofStoreAt: url.path, log: try WriteAheadLog(of: db))
+            return try replica.hasCaptured(status) ? version : nil
         }
     }
 

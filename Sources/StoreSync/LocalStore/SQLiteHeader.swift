@@ -1,6 +1,5 @@
 import DatabaseSupport
 import Foundation
-import GRDBSQLite
 
 /// The first bytes of an SQLite database, as its file format documents them.
 enum SQLiteHeader {
@@ -9,18 +8,8 @@ enum SQLiteHeader {
     private static let versions: UInt64 = 18
 
     /// Whether a file is an SQLite database.
-    ///
-    /// The file is read through SQLite's own file handle: a separate descriptor, when closed, would drop SQLite's locks
-    /// on the file in this process. `immutable` keeps SQLite from checking for files next to it: next to a file that
-    /// isn't a database, SQLite would remove a file that it takes for a stale log.
     static func isAtStart(of url: URL) -> Bool {
-        var database: OpaquePointer?
-        defer { sqlite3_close(database) }
-        let path = url.path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? url.path
-        let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
-        guard sqlite3_open_v2("file:\(path)?immutable=1", &database, flags, nil) == SQLITE_OK else { return false }
-        guard let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: database) else { return false }
-        return (try? file.read(at: 0, count: magic.count)) == magic
+        SQLiteFile.bytes(ofFileAt: url.path, at: 0, count: magic.count) == magic
     }
 
     /// Sets whether a database is opened with a write-ahead log; no connection may have it open.

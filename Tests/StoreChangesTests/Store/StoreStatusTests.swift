@@ -3,6 +3,7 @@ import FileSupport
 import Foundation
 import GRDB
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StoreChanges
@@ -162,6 +163,80 @@ struct StoreStatusTests {
             for _ in 0..<2 { #expect(try store.synchronized(with: []).captured.isEmpty) }
             #expect(try store.recordSet() == nil)
         }
+    }
+
+    @Test(
+        "An edit with a rollback journal is captured that changes neither the file's size nor its times",
+        arguments: ["NORMAL", "EXCLUSIVE"]
+    )
+    func timesStandStill(lockingMode: String) throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("delete")
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        let store = try store { .now.addingTimeInterval(60) }
+        try store.begin()
+        for _ in 0..<2 { _ = try store.synchronized(with: []) }
+        let former = StoreStatus(ofStoreAt: url.path)
+        #expect(try isUnchanged(store))
+        let other = try DatabaseQueue(path: url.path)
+        try other.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA locking_mode = \(lockingMode)")
+            for title in ["rice", "oats"] { try db.execute(sql: "UPDATE note SET title = ?", arguments: [title]) }
+        }
+        try other.close()
+        let present = StoreStatus(ofStoreAt: url.path)
+        #expect(present.byteCount == former.byteCount)
+        try store.locked {
+            try store.replicaDatabase.write { _ in try store.replica.remember(status(former, withTimesOf: present)) }
+        }
+        #expect(try store.synchronized(with: []).captured.flatMap(\.changes).count == 1)
+    }
+
+    @Test("An edit that keeps the log's size is captured although the log's former time is set again")
+    func logTimeSetAgain() throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("wal")
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        let store = try store { .now.addingTimeInterval(60) }
+        try store.begin()
+        try app.write { try $0.execute(sql: "UPDATE note SET title = 'rice'") }
+        // The next commit overwrites the log from its beginning.
+        try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(RESTART)") }
+        for _ in 0..<3 { _ = try store.synchronized(with: []) }
+        #expect(try isUnchanged(store))
+        let log = url.path + "-wal"
+        var (former, present) = (stat(), stat())
+        try #require(stat(log, &former) == 0)
+        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oats'") }
+        try #require(stat(log, &present) == 0)
+        #expect(present.st_size == former.st_size)
+        #if canImport(Darwin)
+        let time = former.st_mtimespec
+        #else
+        let time = former.st_mtim
+        #endif
+        try #require(utimensat(AT_FDCWD, log, [time, time], 0) == 0)
+        #expect(try store.synchronized(with: []).captured.flatMap(\.changes).count == 1)
+    }
+
+    @Test("It has how far a log is, which is the same after SQLite has read the log again")
+    func logReadAgain() throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try app("wal")
+        for id in 1...2 {
+            try app.write { try $0.execute(sql: "INSERT INTO note VALUES (?, 'milk')", arguments: [id]) }
+        }
+        let copy = folder.appending(path: "copy.sqlite")
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: url.path + suffix, toPath: copy.path + suffix)
+        }
+        func status(_ db: Database) throws -> StoreStatus {
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM note")
+            return StoreStatus(ofStoreAt: url.path, log: try WriteAheadLog(of: db))
+        }
+        let reading = try DatabaseQueue(path: copy.path).read(status)
+        #expect(try app.read(status) == reading)
+        #expect(reading != StoreStatus(ofStoreAt: url.path))
     }
 
     @Test(

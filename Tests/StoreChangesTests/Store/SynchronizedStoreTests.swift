@@ -423,7 +423,8 @@ struct SynchronizedStoreTests {
             let logSize = try DatabasePages.logSize(of: db)
             #expect((logSize == 0) == isMoved)
             #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM note") == megabytes)
-            #expect(files.modified == former && files.status == StoreStatus(ofStoreAt: app.path))
+            let status = StoreStatus(ofStoreAt: app.path, log: try WriteAheadLog(of: db))
+            #expect(files.modified == former && files.status == status)
             #expect(throws: DatabaseError.self) { try db.execute(sql: "DELETE FROM note") }
         }
     }

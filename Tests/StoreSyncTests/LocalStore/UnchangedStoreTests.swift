@@ -170,6 +170,20 @@ struct UnchangedStoreTests {
         try app.close()
     }
 
+    @Test("is told from one with an edit that changes neither its size nor its times")
+    func timesStandStill() throws {
+        try device.write("one")
+        try Store.setJournalMode("delete", of: device.store)
+        let store = try LocalStore(device.store) { .now + Self.pause }
+        let former = try #require(store.trustedStatus())
+        let app = try DatabaseQueue(path: device.store.path)
+        try app.write { try $0.execute(sql: "UPDATE note SET text = 'two'") }
+        try app.close()
+        let present = try #require(store.trustedStatus())
+        #expect(try store.isUnchanged(since: status(present, withTimesOf: present)))
+        #expect(try !store.isUnchanged(since: status(former, withTimesOf: present)))
+    }
+
     @Test("gets its status recorded, and an upload that may still appear on the remote is remembered as before")
     func interruptedUpload() async throws {
         try device.write("one")
