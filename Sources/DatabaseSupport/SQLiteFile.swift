@@ -53,6 +53,14 @@ package struct SQLiteFile {
         }
     }
 
+    /// Reads all bytes, and keeps none.
+    func readThrough() throws {
+        let (count, block) = (try byteCount, Int64(1 << 20))
+        for offset in stride(from: 0, to: count, by: Int(block)) {
+            _ = try read(at: offset, count: Int(min(block, count - offset)))
+        }
+    }
+
     /// The first bytes of the memory that all connections to a database share; `nil` if there is none.
     ///
     /// - Parameter count: How many bytes.

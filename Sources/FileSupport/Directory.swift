@@ -154,6 +154,24 @@ package struct Directory: Sendable {
         #endif
     }
 
+    /// Gives an item another name in this directory, which mustn't exist, on every file system.
+    ///
+    /// - Throws: `EEXIST`, or the error of the call.
+    package func renameExclusively(_ name: String, _ newName: String) throws(Errno) {
+        do {
+            try renameExclusively(name, to: self, newName)
+        } catch let error where error.isUnsupported {
+            do {
+                try link(name, to: self, newName)
+                try unlink(name)
+            } catch let error where error != .fileExists {
+                // Without hard links, nothing closes the gap between this check and the rename.
+                guard try status(newName) == nil else { throw .fileExists }
+                try rename(name, to: self, newName)
+            }
+        }
+    }
+
     /// Removes the name of a file or a symbolic link; a missing name isn't an error.
     package func unlink(_ name: UnsafePointer<CChar>) throws(Errno) {
         try remove(name, flags: 0)

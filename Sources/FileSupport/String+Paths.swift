@@ -26,4 +26,9 @@ extension String {
             return nil
         }
     }
+
+    /// Whether a file exists at this path.
+    package var fileExists: Bool {
+        get throws(Errno) { try fileStatus() != nil }
+    }
 }

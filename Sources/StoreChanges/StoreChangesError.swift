@@ -15,7 +15,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let busy = Code("busy")
         /// What a conflict lost can't be put back, because a constraint of the store refuses it.
         public static let cannotRestore = Code("cannotRestore")
-        /// A file can't be written: permissions, no space, a wrong kind of file.
+        /// A file can't be written or read: permissions, no space, a wrong kind of file, a fault of the disk.
         public static let cannotWrite = Code("cannotWrite")
         /// The conflict log has no entry of that number.
         public static let conflictNotFound = Code("conflictNotFound")

@@ -9,9 +9,6 @@ extension DatabaseError {
         [.SQLITE_CONSTRAINT, .SQLITE_ERROR, .SQLITE_MISMATCH, .SQLITE_TOOBIG].contains(resultCode)
     }
 
-    /// Whether a file is damaged, or isn't a database.
-    var isOfDamage: Bool { [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(resultCode.primaryResultCode) }
-
     /// Whether a statement fails because of the row that it writes, or because of a search index.
     ///
     /// An index that doesn't hold what its table holds, as if it was never filled, is damaged for SQLite. The store isn't.

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import FileSupport
 public import Foundation
 import GRDB
@@ -72,11 +73,17 @@ extension StoreSchema {
 extension StoreChangesError {
     /// Describes what SQLite reported of a store, or of its replica if there is one.
     init(_ error: DatabaseError, storeAt url: URL, replicaAt replica: URL? = nil) {
-        let store = url.lastPathComponent
+        if let replica, error.fault(ofDatabaseAt: replica.path) == .damage {
+            self.init(error, damagedReplica: replica.path, ofStoreAt: url)
+            return
+        }
+        let (store, fault) = (url.lastPathComponent, error.fault(ofDatabaseAt: url.path))
         let beside = "beside it" + (replica.map { " or in \($0.deletingLastPathComponent().path)" } ?? "")
         self =
             switch error.resultCode.primaryResultCode {
-            case .SQLITE_BUSY, .SQLITE_LOCKED:
+            case _ where fault == .reading:
+                StoreChangesError(unreadable: store + (replica.map { ", or its record \($0.path)," } ?? ""), error)
+            case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL:
                 StoreChangesError(.busy, "\(store) is being written by another program. Try again.", cause: error)
             case .SQLITE_INTERRUPT, .SQLITE_ABORT:
                 StoreChangesError(
@@ -116,7 +123,7 @@ extension StoreChangesError {
                 StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
             default:
                 StoreChangesError(
-                    .corrupt,
+                    .cannotWrite,
                     "SQLite can't use \(store): \(error.message ?? "\(error.resultCode)").",
                     cause: error
                 )
@@ -144,8 +151,22 @@ extension StoreChangesError {
         )
     }
 
+    /// Says that reading files failed, which may be whole.
+    init(unreadable files: String, _ error: DatabaseError) {
+        self.init(.cannotWrite, DatabaseFault.unreadable(files), cause: error)
+    }
+
+    /// Says that the file system can't tell whether a file exists.
+    package init(unreachableFile path: String, _ error: Errno) {
+        self.init(
+            .cannotWrite,
+            "\(path) can't be read: \(error). Check the disk and the permissions of its directory, then try again.",
+            cause: error
+        )
+    }
+
     /// Says that a replica is damaged.
-    init(_ error: DatabaseError, damagedReplica path: String, ofStoreAt url: URL) {
+    private init(_ error: DatabaseError, damagedReplica path: String, ofStoreAt url: URL) {
         self.init(
             .corrupt,
             """

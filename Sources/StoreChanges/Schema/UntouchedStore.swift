@@ -26,7 +26,7 @@ struct UntouchedStore {
     /// SQLite would create a log and its index next to such a store. The connection couldn't remove them, and couldn't read
     /// at all in a directory that it can't write.
     private func readAtRest<Result>(_ body: (Database) throws -> Result) throws -> Result? {
-        guard !hasLog else { return nil }
+        guard try !hasLog else { return nil }
         let path = url.path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? url.path
         // An SQLite that takes the URI for a file's name doesn't find that file.
         guard let queue = try? DatabaseQueue(path: "file:\(path)?immutable=1", configuration: Self.configuration),
@@ -34,10 +34,12 @@ struct UntouchedStore {
         else { return nil }
         let result = try queue.read(body)
         // A program may have opened the store meanwhile, and written to the file that was read without locks.
-        return hasLog ? nil : result
+        return try hasLog ? nil : result
     }
 
-    private var hasLog: Bool { FileManager.default.fileExists(atPath: url.path + "-wal") }
+    private var hasLog: Bool {
+        get throws { try SynchronizedStore.exists(url.path + "-wal") }
+    }
 
     private static let configuration: Configuration = {
         var configuration = Configuration.ofThisPackage

@@ -1,13 +1,8 @@
+import DatabaseSupport
 import FileSupport
 package import Foundation
 package import GRDB
 import SystemPackage
-
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
 
 extension SynchronizedStore {
     /// Checks that a store can be written, before all devices of a document depend on that.
@@ -49,6 +44,8 @@ extension SynchronizedStore {
 
     /// Creates a replica: under another name first, so that there is none if this process dies, and the next call creates it.
     ///
+    /// A replica that exists isn't replaced: only it has what isn't published.
+    ///
     /// Blocks.
     ///
     /// - Parameters:
@@ -56,7 +53,7 @@ extension SynchronizedStore {
     ///   - beginning: The store with which the device begins.
     ///   - identity: What the replica belongs to.
     ///   - complete: Adds what is known besides, in the same transaction.
-    /// - Throws: ``StoreChangesError``.
+    /// - Throws: ``StoreChangesError``, with `busy` if there is a replica.
     package static func createReplica(
         at replicaURL: URL,
         from beginning: Beginning,
@@ -64,8 +61,9 @@ extension SynchronizedStore {
         completing complete: (Replica) throws -> Void = { _ in }
     ) throws {
         let building = replicaURL.appendingPathExtension("building")
+        defer { try? remove(building) }
         do {
-            for suffix in ["", "-journal"] { try? FileManager.default.removeItem(atPath: building.path + suffix) }
+            try? remove(building)
             if let checkpoint = beginning.checkpoint { try copy(checkpoint, to: building) }
             // Opening a store that doesn't exist would create it.
             try StoreSchema.requireStore(at: beginning.store)
@@ -87,8 +85,11 @@ extension SynchronizedStore {
             }
             try store.close()
             try database.close()
-            try install(building, at: replicaURL)
+            try add(building, at: replicaURL)
         } catch let error as DatabaseError {
+            if beginning.checkpoint != nil, error.fault(ofDatabaseAt: building.path) == .damage {
+                throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
+            }
             throw StoreChangesError(error, storeAt: beginning.store, replicaAt: replicaURL)
         }
     }
@@ -106,18 +107,16 @@ extension SynchronizedStore {
     package static func forgetStore(_ store: URL, ofReplicaAt replicaURL: URL) throws {
         let lock = try lock(replicaURL)
         defer { lock.unlock() }
-        guard access(replicaURL.path, F_OK) == 0 else { return }
+        guard try exists(replicaURL.path) else { return }
         do {
             let database = try DatabaseQueue(path: replicaURL.path, configuration: replicaConfiguration)
             try database.write { db in
                 let replica = SQLConnection(db)
-                guard try Replica.exists(in: replica) else { throw DatabaseError(resultCode: .SQLITE_CORRUPT) }
+                guard try Replica.exists(in: replica) else { throw DatabaseError.noReplica }
                 guard try ReplicaFact.token.read(replica) == nil else { return }
                 try ReplicaFact.token.write(StoreToken.random().bytes, replica)
             }
             try database.close()
-        } catch let error as DatabaseError where error.isOfDamage {
-            throw StoreChangesError(error, damagedReplica: replicaURL.path, ofStoreAt: store)
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: store, replicaAt: replicaURL)
         }
@@ -131,16 +130,51 @@ extension SynchronizedStore {
         }
     }
 
-    /// Gives a replica that is complete its place, from which it replaces a former one.
-    static func install(_ replica: URL, at url: URL) throws {
+    /// Gives a replica that is complete its place, where no replica may be.
+    private static func add(_ replica: URL, at url: URL) throws {
+        let created = StoreChangesError(
+            .busy,
+            "\(url.path), this device's record of a store, was created meanwhile. Synchronize again."
+        )
+        // No process opens or creates a replica meanwhile: without one, a journal at its path is left over.
+        let lock = try lock(url)
+        defer { lock.unlock() }
+        guard try !exists(url.path) else { throw created }
         do {
+            try install(replica, at: url) { directory throws(Errno) in
+                try directory.renameExclusively(replica.lastPathComponent, url.lastPathComponent)
+            }
+        } catch let error as StoreChangesError where error.cause as? Errno == .fileExists {
+            throw created
+        }
+    }
+
+    /// Gives a replica that was built again its place, from which it replaces the former one.
+    static func replace(_ replica: URL, at url: URL) throws {
+        try install(replica, at: url) { directory throws(Errno) in
+            try directory.rename(replica.lastPathComponent, to: directory, url.lastPathComponent)
+        }
+    }
+
+    private static func install(
+        _ replica: URL,
+        at url: URL,
+        by rename: (Directory) throws(Errno) -> Void
+    ) throws {
+        do throws(Errno) {
+            let directory = try Directory(path: url.deletingLastPathComponent().path)
             // SQLite would apply the journal of a damaged replica to this one.
-            if unlink(url.path + "-journal") != 0, errno != ENOENT { throw Errno(rawValue: errno) }
-            guard rename(replica.path, url.path) == 0 else { throw Errno(rawValue: errno) }
+            try directory.unlink(url.lastPathComponent + "-journal")
+            try rename(directory)
             // The store's token says that there is a replica, so the replica's name is on the disk before the token is.
-            try OpenFile(path: url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY).synchronize()
-        } catch let error as Errno {
+            try directory.synchronize()
+        } catch {
             throw StoreChangesError(.cannotWrite, "\(url.path) can't be written: \(error).", cause: error)
         }
     }
+}
+
+extension DatabaseError {
+    /// The error of a file that should be a replica, and is another database or an empty one.
+    static let noReplica = DatabaseError.ofContent("it isn't a replica")
 }

@@ -1,3 +1,4 @@
+import DatabaseSupport
 package import Foundation
 import GRDB
 
@@ -31,9 +32,11 @@ extension SynchronizedStore {
             for url in replicas {
                 do {
                     if let identity = try identity(ofReplicaAt: url, tokens) { all.found.append((url, identity)) }
-                } catch let error as DatabaseError
-                    where [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR].contains(error.resultCode.primaryResultCode)
-                {
+                } catch let error as DatabaseError {
+                    let fault = error.fault(ofDatabaseAt: url.path)
+                    guard fault == .damage || error.resultCode == .SQLITE_ERROR else {
+                        throw fault == .reading ? StoreChangesError(unreadable: url.path, error) : error
+                    }
                     all.damaged.append(url)
                 }
             }

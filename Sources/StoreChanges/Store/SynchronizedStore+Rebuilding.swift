@@ -1,3 +1,4 @@
+import DatabaseSupport
 import FileSupport
 package import Foundation
 import GRDB
@@ -28,9 +29,9 @@ extension SynchronizedStore {
 
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
-    /// The former replica gives the sets that aren't published, and the numbers of rows, schemas and conflicts. If it can't be
-    /// read, the rows of the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the
-    /// former replica stays.
+    /// The former replica gives the sets that aren't published, and the numbers of rows, schemas and conflicts. If it's
+    /// damaged, the rows of the store and of the document are matched, as ``TakenSide/both`` does. If a read fails, or this
+    /// process dies, the former replica stays.
     ///
     /// If the former replica is whole, and the store has an older schema, that is the newest from then on: the user says that
     /// the app took a change of its schema back. Nothing else is done then.
@@ -64,8 +65,11 @@ extension SynchronizedStore {
             try former?.adopt()
             _ = try former?.recordChanges(allowsDeletions: sources.allowsDeletions)
         } catch let error as StoreChangesError where error.code == .corrupt {
-            // Then it's the store that SQLite can't use, and the replica has what isn't published.
-            if error.cause is DatabaseError, former?.isReplicaWhole == true { throw error }
+            // Only a replica that is damaged is given up, since it has what isn't published: not for a damaged store, nor for a
+            // read that failed.
+            if let cause = error.cause as? DatabaseError, cause.fault(ofDatabaseAt: replicaURL.path) != .damage {
+                throw StoreChangesError(cause, storeAt: store, replicaAt: replicaURL)
+            }
             guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }
             former = nil
         } catch let error as StoreChangesError where error.code == .newerSchema {
@@ -115,22 +119,16 @@ extension SynchronizedStore {
         }
     }
 
-    /// Whether SQLite finds nothing wrong with the replica.
-    var isReplicaWhole: Bool {
-        let problems = try? replicaDatabase.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") }
-        return problems == ["ok"]
-    }
-
     /// Replaces a replica while no process uses it, if a condition holds then; returns whether it did.
     private static func replace(_ replica: URL, by rebuilt: URL, if isReady: () throws -> Bool) throws -> Bool {
         let lock = try lock(replica)
         defer { lock.unlock() }
         guard try isReady() else { return false }
-        try install(rebuilt, at: replica)
+        try replace(rebuilt, at: replica)
         return true
     }
 
-    private static func remove(_ replica: URL) throws {
+    static func remove(_ replica: URL) throws {
         // SQLite would apply a journal to another database of its name.
         for suffix in ["-journal", ".copy", ".lock", ""]
         where FileManager.default.fileExists(atPath: replica.path + suffix) {

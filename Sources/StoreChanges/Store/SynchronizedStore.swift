@@ -154,7 +154,7 @@ package final class SynchronizedStore {
         let lock = try Self.lock(replicaURL)
         self.lock = lock
         defer { lock.unlock() }
-        let isNew = access(replicaURL.path, F_OK) != 0
+        let isNew = try !Self.exists(replicaURL.path)
         if isNew, options.requiresReplica {
             throw StoreChangesError(
                 .busy,
@@ -166,7 +166,7 @@ package final class SynchronizedStore {
             replica = try replicaDatabase.write { db in
                 let connection = SQLConnection(db)
                 guard try isNew || Replica.exists(in: connection) else {
-                    throw DatabaseError(resultCode: .SQLITE_CORRUPT)
+                    throw DatabaseError.noReplica
                 }
                 if !options.isRebuilding {
                     try Replica.refuseOtherSchema(
@@ -179,11 +179,16 @@ package final class SynchronizedStore {
                 return try Replica(db, schema, identity, takesOlderSchema: options.takesOlderSchema)
             }
             replicaFile = try? Stat(replicaURL.path)
-        } catch let error as DatabaseError where error.isOfDamage {
-            throw StoreChangesError(error, damagedReplica: replicaURL.path, ofStoreAt: url)
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url, replicaAt: replicaURL)
         }
+    }
+
+    /// Whether a file exists.
+    ///
+    /// - Throws: ``StoreChangesError`` if the file system can't tell: what is taken for missing is created.
+    static func exists(_ path: String) throws -> Bool {
+        do throws(Errno) { return try path.fileExists } catch { throw StoreChangesError(unreachableFile: path, error) }
     }
 
     /// Waits until no other process uses a replica; none does until the file is unlocked.
@@ -337,10 +342,6 @@ package final class SynchronizedStore {
     /// Describes what SQLite reported of the store or of the replica.
     private func described(_ error: DatabaseError) -> StoreChangesError {
         if isMigrated(error) { return migrated(error) }
-        // An error doesn't say which of the two databases it is about.
-        if error.isOfDamage, !isReplicaWhole {
-            return StoreChangesError(error, damagedReplica: replicaDatabase.path, ofStoreAt: url)
-        }
         return StoreChangesError(error, storeAt: url, replicaAt: URL(filePath: replicaDatabase.path))
     }
 

@@ -87,7 +87,7 @@ struct AppliedSetsDirectory: Sendable {
 
     /// Copies a file for an upload, or creates one with nothing applied if it doesn't exist yet.
     func copyOrCreate(_ file: WholeStoreFile, at copy: URL) throws {
-        guard FileManager.default.fileExists(atPath: location(file).path) else {
+        guard try LocalFile.exists(location(file).path) else {
             return try AppliedSets.create(at: copy)
         }
         try self.copy(file, to: copy)
@@ -116,11 +116,13 @@ struct AppliedSetsDirectory: Sendable {
         for file in WholeStoreFile.allCases { try? FileManager.default.removeItem(at: arrival(file)) }
     }
 
-    private var exists: Bool { access(url.path, F_OK) == 0 }
+    private var exists: Bool {
+        get throws { try LocalFile.exists(url.path) }
+    }
 
     /// Moves the files if there are any.
     func moveIfPresent(to other: AppliedSetsDirectory) throws {
-        guard exists else { return }
+        guard try exists else { return }
         other.remove()
         try LocalFile.rename(url.path, to: other.url.path)
     }
@@ -132,7 +134,7 @@ struct AppliedSetsDirectory: Sendable {
     /// The name begins with this directory's name, and no former one equals it.
     func setAside() throws -> String {
         let aside = url.appendingPathExtension(UUID().uuidString)
-        if exists {
+        if try exists {
             try LocalFile.rename(url.path, to: aside.path)
             return aside.lastPathComponent
         }
@@ -175,7 +177,7 @@ struct AppliedSetsDirectory: Sendable {
 
     /// Puts the staged files into use, once their store is in place.
     func commit() throws {
-        for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {
+        for file in WholeStoreFile.allCases where try LocalFile.exists(arrival(file).path) {
             try LocalFile.rename(arrival(file).path, to: location(file).path)
         }
     }

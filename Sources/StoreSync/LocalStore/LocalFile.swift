@@ -1,5 +1,6 @@
 import FileSupport
 import Foundation
+import StoreChanges
 import SystemPackage
 
 /// File operations that Foundation doesn't offer: exclusive, durable, and with an owner.
@@ -54,25 +55,23 @@ enum LocalFile {
     static func renameExclusively(_ url: URL, to newURL: URL) throws -> Bool {
         do throws(Errno) {
             let directory = try Directory(path: url.deletingLastPathComponent().path)
-            try directory.renameExclusively(url.lastPathComponent, to: directory, newURL.lastPathComponent)
+            try directory.renameExclusively(url.lastPathComponent, newURL.lastPathComponent)
             return true
         } catch {
             if error == .fileExists { return false }
-            guard error.isUnsupported else { throw StoreSyncError(writing: newURL.path, errno: error.rawValue) }
-            return try renameByLink(url.path, to: newURL.path)
+            throw StoreSyncError(writing: newURL.path, errno: error.rawValue)
         }
     }
 
-    private static func renameByLink(_ path: String, to newPath: String) throws -> Bool {
-        if link(path, newPath) == 0 {
-            unlink(path)
-            return true
+    /// Whether a file exists.
+    ///
+    /// - Throws: ``StoreSyncError`` with `cannotWrite` if the file system can't tell: what is taken for missing is created.
+    static func exists(_ path: String) throws -> Bool {
+        do throws(Errno) {
+            return try path.fileExists
+        } catch {
+            throw StoreSyncError(StoreChangesError(unreachableFile: path, error))
         }
-        guard errno != EEXIST else { return false }
-        // Without hard links, nothing closes the gap between this check and the rename.
-        guard (try? Stat(newPath, followTargetSymlink: false)) == nil else { return false }
-        try rename(path, to: newPath)
-        return true
     }
 
     /// Whether a path is that of a file that has no other name: what is written to it is written to no other file.

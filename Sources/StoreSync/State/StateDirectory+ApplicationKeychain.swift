@@ -45,7 +45,7 @@ extension StateDirectory {
 
     /// Whether an application's keychain has, or had, items that other devices have to know.
     func hasSynchronizableItems(for key: ApplicationKey, on executor: (any TaskExecutor)?) async throws -> Bool {
-        guard hasKeychain(for: key) else { return false }
+        guard try hasKeychain(for: key) else { return false }
         return try await keychain(for: key, entitlements: nil, on: executor).isSynchronized()
     }
 
@@ -53,7 +53,7 @@ extension StateDirectory {
     ///
     /// A keychain whose lock is lost is removed, since its items couldn't be read any more.
     func blitzKeychain(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
-        guard hasKeychain(for: key) else { return }
+        guard try hasKeychain(for: key) else { return }
         do {
             try await keychain(for: key, entitlements: nil, on: executor).blitzAll()
         } catch let error as KeychainError where [.wrongLock, .deviceSecretMissing].contains(error.code) {
@@ -64,8 +64,8 @@ extension StateDirectory {
         }
     }
 
-    private func hasKeychain(for key: ApplicationKey) -> Bool {
-        FileManager.default.fileExists(atPath: applicationKeychainURL(for: key).path)
+    private func hasKeychain(for key: ApplicationKey) throws -> Bool {
+        try LocalFile.exists(applicationKeychainURL(for: key).path)
     }
 
     /// The name of the directory with the keychains of applications.

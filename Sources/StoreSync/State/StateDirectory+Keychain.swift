@@ -15,7 +15,7 @@ extension StateDirectory {
         epoch: String,
         on executor: (any TaskExecutor)?
     ) async throws -> MasterKey? {
-        guard FileManager.default.fileExists(atPath: keychainURL.path) else { return nil }
+        guard try LocalFile.exists(keychainURL.path) else { return nil }
         do {
             let query = KeychainQuery(key.keychainItem(epoch: epoch))
             return try MasterKey(await keychain(on: executor).secret(matching: query))
@@ -56,7 +56,7 @@ extension StateDirectory {
 
     /// Deletes the master keys of all epochs of an application.
     func forgetKeys(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
-        guard FileManager.default.fileExists(atPath: keychainURL.path) else { return }
+        guard try LocalFile.exists(keychainURL.path) else { return }
         let keychain = try await keychain(on: executor)
         do {
             let all = try await keychain.copyMatching(KeychainQuery(service: key.keychainService))

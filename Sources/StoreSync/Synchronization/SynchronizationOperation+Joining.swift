@@ -41,7 +41,7 @@ extension SynchronizationOperation {
     /// Returns the store's replica, which is created if this device synchronizes the document for the first time.
     func replica(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizedReplica {
         let replica = replica(since: origin)
-        guard !FileManager.default.fileExists(atPath: replica.url.path) else {
+        guard try await !replica.exists(context) else {
             if try await !storeExists(context) { try await createMissingStore(of: replica, context) }
             try await forgetPulledStore(of: replica, context)
             return replica

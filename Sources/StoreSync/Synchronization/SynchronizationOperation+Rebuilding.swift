@@ -115,7 +115,7 @@ extension SynchronizationOperation {
         let origin = try await fetchOrigin()
         if let origin { try refuseOtherRules(than: origin) }
         guard let origin, case let replica = replica(since: origin),
-            FileManager.default.fileExists(atPath: replica.url.path)
+            try await replica.exists(context)
         else {
             throw StoreSyncError.nothingToPreview(document.document)
         }

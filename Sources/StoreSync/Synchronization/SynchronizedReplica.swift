@@ -18,6 +18,11 @@ struct SynchronizedReplica: Sendable {
         return SynchronizedReplica(origin: origin, store: store, url: url, identity: identity, options: options)
     }
 
+    /// Whether this device has the replica.
+    func exists(_ context: OperationContext) async throws -> Bool {
+        try await context.blocking { try LocalFile.exists(url.path) }
+    }
+
     /// Runs `body` with the open store.
     func using<Result: Sendable>(
         _ context: OperationContext,

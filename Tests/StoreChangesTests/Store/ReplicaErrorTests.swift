@@ -38,11 +38,75 @@ struct ReplicaErrorTests {
         let app = try fixture.app("laptop")
         try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
         let store = try fixture.open("laptop")
+        try app.close()
+        let file = try FileHandle(forUpdating: fixture.storeURL("laptop"))
+        try file.seek(toOffset: 4096)
+        try file.write(contentsOf: Data(repeating: 7, count: 4096))
+        try file.close()
         let error = #expect(throws: StoreChangesError.self) {
             try store.locked { throw DatabaseError(resultCode: .SQLITE_CORRUPT) }
         }
         #expect(error?.code == .corrupt && error?.message.hasPrefix("laptop.sqlite is damaged") == true)
     }
+
+    @Test("A read that fails is called damage neither of the store nor of the replica")
+    func failedRead() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        _ = try fixture.app("laptop")
+        let store = try fixture.open("laptop")
+        for code in [ResultCode.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_IOERR_READ] {
+            let error = #expect(throws: StoreChangesError.self) {
+                try store.locked { throw DatabaseError(resultCode: code) }
+            }
+            #expect(error?.code == .cannotWrite)
+            let files = "laptop.sqlite, or its record \(store.replicaDatabase.path), couldn't be read"
+            #expect(error?.message.hasPrefix(files) == true, "\(error as Any)")
+        }
+    }
+
+    @Test("A replica that the file system can't find isn't taken for a missing one")
+    func unreachable() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        _ = try fixture.app("laptop")
+        // A link to itself is an error for every user. Permissions wouldn't hold back root.
+        let path = fixture.folder.appending(path: "laptop.replica").path
+        try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: path)
+        let replica = URL(filePath: path)
+        for body in [
+            { _ = try fixture.open("laptop") },
+            { try SynchronizedStore.forgetStore(fixture.storeURL("laptop"), ofReplicaAt: replica) },
+            {
+                try SynchronizedStore.createReplica(
+                    at: replica,
+                    from: .init(store: fixture.storeURL("laptop")),
+                    identity
+                )
+            },
+        ] {
+            let error = #expect(throws: StoreChangesError.self) { try body() }
+            #expect(error?.code == .cannotWrite && error?.message.hasPrefix("\(path) can't be read") == true)
+        }
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: path) == path)
+    }
+
+    @Test("A replica that exists isn't replaced by the one of a device that joins")
+    func joining() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        _ = try fixture.app("laptop")
+        _ = try fixture.open("laptop").synchronized(with: [])
+        let replica = fixture.folder.appending(path: "laptop.replica")
+        let content = try Data(contentsOf: replica)
+        let beginning = SynchronizedStore.Beginning(store: fixture.storeURL("laptop"))
+        let error = #expect(throws: StoreChangesError.self) {
+            try SynchronizedStore.createReplica(at: replica, from: beginning, identity)
+        }
+        #expect(error?.code == .busy && error?.message.hasSuffix("Synchronize again.") == true)
+        #expect(try Data(contentsOf: replica) == content)
+        let files = try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path)
+        #expect(!files.contains { $0.contains("building") })
+    }
+
+    private let identity = SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "laptop"))
 
     @Test("A full disk of the replica is reported with the replica's directory")
     func fullDisk() throws {

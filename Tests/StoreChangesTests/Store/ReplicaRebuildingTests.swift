@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import StoreChanges
@@ -25,14 +26,46 @@ struct ReplicaRebuildingTests {
         return (app, beginning)
     }
 
-    private func rebuild(_ fixture: Fixture, from sources: SynchronizedStore.Sources) throws -> Bool {
+    private func rebuild(
+        _ fixture: Fixture,
+        from sources: SynchronizedStore.Sources,
+        through app: DatabaseQueue? = nil
+    ) throws -> Bool {
         try SynchronizedStore.rebuildReplica(
             at: replica(fixture),
             ofStoreAt: fixture.storeURL("laptop"),
             from: sources,
             identity,
-            options: SynchronizedStore.Options()
+            options: SynchronizedStore.Options(app: app)
         )
+    }
+
+    @Test("A replica isn't given up because one read failed: edits that aren't published are kept")
+    func failedRead() throws {
+        let fixture = try Fixture()
+        let (app, beginning) = try laptop(fixture)
+        try app.write { try $0.execute(sql: "DELETE FROM note") }
+        try app.close()
+        let former = try Data(contentsOf: replica(fixture))
+        let fails = Mutex(false)
+        var configuration = Configuration()
+        configuration.prepareDatabase { _ in
+            let failsNow = fails.withLock { fails in
+                defer { fails = false }
+                return fails
+            }
+            // As SQLite reports a page that the medium doesn't give, once.
+            if failsNow { throw DatabaseError(resultCode: .SQLITE_CORRUPT) }
+        }
+        let other = try DatabaseQueue(path: fixture.storeURL("laptop").path, configuration: configuration)
+        fails.withLock { $0 = true }
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+        let error = #expect(throws: StoreChangesError.self) { try rebuild(fixture, from: sources, through: other) }
+        #expect(error?.code == .cannotWrite && error?.message.contains("couldn't be read") == true, "\(error as Any)")
+        #expect(try Data(contentsOf: replica(fixture)) == former)
+        #expect(try rebuild(fixture, from: sources, through: other))
+        _ = try fixture.open("laptop").synchronized(with: [])
+        #expect(try other.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == 0)
     }
 
     @Test("An edit that another process records while the replica is built is kept")

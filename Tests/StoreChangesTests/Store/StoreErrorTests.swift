@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 import Testing
@@ -52,5 +53,30 @@ struct StoreErrorTests {
         let error = StoreChangesError(DatabaseError(resultCode: .SQLITE_CANTOPEN), storeAt: url)
         #expect(error.code == .storeNotFound)
         #expect(error.message == "notes.sqlite can't be read. Check its permissions.")
+    }
+
+    @Test("A log that the file system can't find isn't taken for a missing one")
+    func unreachableLog() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        try fixture.app("laptop").close()
+        let log = fixture.storeURL("laptop").path.canonicalPath.map { $0 + "-wal" } ?? ""
+        try FileManager.default.createSymbolicLink(atPath: log, withDestinationPath: log)
+        let error = #expect(throws: StoreChangesError.self) { try StoreSchema(storeAt: fixture.storeURL("laptop")) }
+        #expect(error?.code == .cannotWrite && error?.message.hasPrefix("\(log) can't be read") == true)
+    }
+
+    @Test(
+        "What isn't damage isn't called damage, and a store that can't be read isn't called one that can't be written"
+    )
+    func codes() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        try fixture.app("laptop").close()
+        for (code, expected) in [
+            (ResultCode.SQLITE_NOMEM, StoreChangesError.Code.cannotWrite), (.SQLITE_PROTOCOL, .busy),
+            (.SQLITE_IOERR_READ, .cannotWrite), (.SQLITE_CORRUPT, .cannotWrite),
+        ] {
+            let error = StoreChangesError(DatabaseError(resultCode: code), storeAt: fixture.storeURL("laptop"))
+            #expect(error.code == expected && !error.message.contains("can't be written"), "\(error)")
+        }
     }
 }

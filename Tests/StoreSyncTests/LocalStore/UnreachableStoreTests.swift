@@ -38,6 +38,23 @@ struct UnreachableStoreTests {
         expectUnreachable(#expect(throws: StoreSyncError.self) { try LocalStore(path) })
     }
 
+    @Test("doesn't let the files that came with a store be taken for missing")
+    func appliedSets() throws {
+        let directory = try directory()
+        try obstruct(directory)
+        let document = DocumentKey(application: ApplicationKey(remote: "r", application: "a"), document: "d")
+        let sets = AppliedSetsDirectory(directory, path: "store.sqlite", document: document)
+        let copy = directory.deletingLastPathComponent().appending(path: "copy")
+        for body in [
+            { try sets.copyOrCreate(.appliedSyncChangeSets, at: copy) }, { _ = try sets.setAside() },
+            { try sets.commit() },
+        ] {
+            let error = #expect(throws: StoreSyncError.self) { try body() }
+            #expect(error?.code == .cannotWrite && error?.message.contains("can't be read") == true)
+        }
+        #expect(!FileManager.default.fileExists(atPath: copy.path))
+    }
+
     @Test(
         "is named as such by a push and a synchronization",
         .enabled(if: geteuid() != 0, "root may search everywhere")

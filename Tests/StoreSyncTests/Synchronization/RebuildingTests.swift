@@ -164,6 +164,30 @@ struct RebuildingTests {
         #expect(try await b.synchronize().value.publishedChanges == 0)
     }
 
+    @Test(
+        "A replica that the file system can't find is neither created nor taken for missing",
+        arguments: [false, true]
+    )
+    func unreachable(isPreview: Bool) async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        let replica = try #require(a.state.replicas().first).path
+        try FileManager.default.moveItem(atPath: replica, toPath: replica + ".moved")
+        // A link to itself is an error for every user. Permissions wouldn't hold back root.
+        try FileManager.default.createSymbolicLink(atPath: replica, withDestinationPath: replica)
+        var request = SynchronizationRequest(url: a.store)
+        request.isPreview = isPreview
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize(request).value }
+        let name = URL(filePath: replica).lastPathComponent
+        #expect(error?.code == .cannotWrite && error?.message.contains("\(name) can't be read") == true)
+        try FileManager.default.removeItem(atPath: replica)
+        try FileManager.default.moveItem(atPath: replica + ".moved", toPath: replica)
+        try a.execute("INSERT INTO note (title) VALUES ('new')")
+        #expect(try await a.synchronize().value.publishedChanges == 1)
+    }
+
     @Test("A preview says what a synchronization would do, and changes nothing")
     func preview() async throws {
         let fixture = try Fixture(password: "correct horse")
