@@ -45,7 +45,7 @@ extension Replica {
         let changes = try capture.run(allowsDeletions: allowsDeletions || side != .local)
         // By now the replica knows all that the store has, and what has to be written into it.
         try ReplicaFact.token.write(try StoreToken.read(connection, origin: origin)?.bytes, db)
-        guard try !changes.isEmpty || announcesConstraints(isMigration) else { return [] }
+        guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }
         // The user has decided knowing both.
         var header = try nextHeader(seen: try log.integrated(), at: time)
         header.isMigration = isMigration

@@ -26,7 +26,7 @@ struct ReplicaMigration {
             let replaced = try SchemaDescription(decoding: layout)
             try refuseUnsuitableTables(of: store, after: replaced)
             former = replaced
-            if try isOlder(schema, than: replaced) {
+            if try log.versions.isOlder(than: replaced) {
                 guard takesOlder else { throw StoreChangesError.olderSchema }
                 try log.versions.forgetOwn()
                 former = nil
@@ -84,19 +84,6 @@ struct ReplicaMigration {
             synchronize again, and what was edited meanwhile is published.
             """
         )
-    }
-
-    /// Whether a schema is that of an older app, which would drop what newer sets wrote.
-    ///
-    /// An app that takes a change of its schema back has an older schema, too. An update that only adds to the former schema
-    /// isn't older, even if another device, which skipped a version, has given it a smaller number.
-    private func isOlder(_ schema: SchemaDescription, than former: SchemaDescription) throws -> Bool {
-        let digests = [schema.digest, former.digest]
-        let numbers = try digests.map {
-            try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob($0.rawValue)])?.integer(0)
-        }
-        guard let number = numbers[0], let formerNumber = numbers[1] else { return false }
-        return try number < formerNumber && (log.versions.isFormer(schema.digest) || !schema.isExtension(of: former))
     }
 
     // MARK: Tables
