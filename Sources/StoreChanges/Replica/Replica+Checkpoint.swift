@@ -16,7 +16,7 @@ extension Replica {
         try noteStoreSeen(db, by: client)
         let ownFacts: [ReplicaFact] = [
             .client, .document, .origin, .rules, .token, .preparedToken, .counter, .status, .migrated, .updatedFrom,
-            .pages, .names,
+            .addedAgain, .pages, .names,
         ]
         for fact in ownFacts { try fact.write(nil, db) }
         for table in ["replaced", "pages", "refusals"] { try db.execute("DELETE FROM \(table)") }

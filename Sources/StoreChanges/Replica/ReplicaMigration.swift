@@ -35,6 +35,10 @@ struct ReplicaMigration {
             try ReplicaFact.migrated.writeNumber(1, db)
             // What the schema adds has to be captured, even if the store's file is as it was.
             try ReplicaFact.status.write(nil, db)
+            let again = try log.versions.namesAddedAgain(since: replaced)
+            if !again.isEmpty {
+                try ReplicaFact.addedAgain.write(Array(again.joined(separator: ", ").utf8), db)
+            }
             try log.versions.rememberFormer(SetDigest(of: layout))
         }
         try ReplicaFact.layout.write(bytes, db)

@@ -113,6 +113,12 @@ struct ReplicaVersions {
         }
     }
 
+    /// The tables and columns that the store's schema has again, and that its former one had no more.
+    func namesAddedAgain(since former: SchemaDescription) throws -> [String] {
+        let left = try formerLayouts
+        return own.namesAddedAgain(since: former, after: try known().filter { left.contains($0.digest) })
+    }
+
     /// Forgets the number of the store's schema, so that it gets the next one.
     func forgetOwn() throws { try db.execute("DELETE FROM schemas WHERE digest = ?", [.blob(ownDigest.rawValue)]) }
 

@@ -119,6 +119,12 @@ public struct SchemaDescription: Hashable, Sendable {
         return self != former && (changesLess(\.parts) || changesLess(\.names))
     }
 
+    /// The tables, and the columns of other tables, that a former schema lacks and an earlier one had.
+    func namesAddedAgain(since former: SchemaDescription, after earlier: [SchemaDescription]) -> [String] {
+        let again = names.subtracting(former.names).intersection(earlier.flatMap(\.names))
+        return again.filter { $0.count == 1 || !again.contains([$0[0]]) }.map { $0.joined(separator: ".") }.sorted()
+    }
+
     /// Whether the schema has the table and all columns that a change of another schema names, but for those in which a row
     /// holds the default.
     ///
