@@ -125,6 +125,9 @@ public struct SchemaDescription: Hashable, Sendable {
         return again.filter { $0.count == 1 || !again.contains([$0[0]]) }.map { $0.joined(separator: ".") }.sorted()
     }
 
+    /// Whether the schema has all tables and columns of another one, whatever their definitions.
+    func hasNames(of other: SchemaDescription) -> Bool { names.isSuperset(of: other.names) }
+
     /// Whether the schema has the table and all columns that a change of another schema names, but for those in which a row
     /// holds the default.
     ///
