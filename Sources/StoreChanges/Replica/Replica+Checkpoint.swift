@@ -15,8 +15,8 @@ extension Replica {
         let db = SQLConnection(database)
         try noteStoreSeen(db, by: client)
         let ownFacts: [ReplicaFact] = [
-            .client, .document, .origin, .rules, .token, .preparedToken, .counter, .status, .migrated, .pages,
-            .names,
+            .client, .document, .origin, .rules, .token, .preparedToken, .counter, .status, .migrated, .updatedFrom,
+            .addedAgain, .pages, .names,
         ]
         for fact in ownFacts { try fact.write(nil, db) }
         for table in ["replaced", "pages", "refusals"] { try db.execute("DELETE FROM \(table)") }

@@ -45,7 +45,7 @@ extension Replica {
         let changes = try capture.run(allowsDeletions: allowsDeletions || side != .local)
         // By now the replica knows all that the store has, and what has to be written into it.
         try ReplicaFact.token.write(try StoreToken.read(connection, origin: origin)?.bytes, db)
-        guard try !changes.isEmpty || announcesConstraints(isMigration) else { return [] }
+        guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }
         // The user has decided knowing both.
         var header = try nextHeader(seen: try log.integrated(), at: time)
         header.isMigration = isMigration
@@ -92,7 +92,8 @@ extension Replica {
     /// Refuses a store that has another schema and isn't the store that the replica wrote last.
     ///
     /// It would be mistaken for an update of the app, by which the replica forgets what the schema no longer has. If the
-    /// user has said what counts, a schema is taken that lacks nothing.
+    /// user has said what counts, a schema is taken that lacks no table or column and isn't known to be older: so a device can
+    /// join with the newest app.
     static func refuseOtherSchema(
         _ schema: StoreSchema,
         ofStoreWith token: StoreToken?,
@@ -104,15 +105,27 @@ extension Replica {
         else { return }
         let isPrepared = try token != nil && token?.bytes == ReplicaFact.preparedToken.read(db)
         guard try !isPrepared && token?.bytes != ReplicaFact.token.read(db) else { return }
-        if try isTaken && description.isExtension(of: SchemaDescription(decoding: layout)) { return }
+        let former = try SchemaDescription(decoding: layout)
+        let isUpdate = try description.hasNames(of: former) && !ReplicaVersions(db, description).isOlder(than: former)
+        guard !(isTaken && isUpdate) else { return }
         throw StoreChangesError(
             .storeReplaced,
             """
-            This device last synchronized another store, and this one has a different schema. Put back the store that was \
-            synchronized; or let the newest version of the app open this one, and say what counts: --take remote, local or \
-            both. Or move this one away: synchronizing with --take remote then creates the store from what is published, \
-            without edits that this device hadn't published.
+            \(isUpdate ? mayBeTaken : mustBeUpdated) Or move this store away: synchronizing with --take remote then \
+            creates the store from what is published, without edits that this device hadn't published.
             """
         )
     }
+
+    private static let mayBeTaken = """
+        This device last synchronized another store, and this one has a different schema. Put back the store that was \
+        synchronized; or say what counts: --take remote, local or both.
+        """
+
+    private static let mustBeUpdated = """
+        This isn't the store that this device last synchronized, and its schema lacks tables or columns of the document, or is \
+        older. Put back the store that was synchronized, if there was one. Or let the newest version of the app open this one, \
+        and say what counts: --take remote, local or both. If it has: update the app on another device of the document, edit \
+        there, run storesync vacuum there, and then synchronize here with --take.
+        """
 }

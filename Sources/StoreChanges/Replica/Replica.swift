@@ -97,7 +97,7 @@ package final class Replica {
         )
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
-        guard try !changes.isEmpty || announcesConstraints(isMigration) else { return [] }
+        guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
         let judgement = try log.judgement()
@@ -118,15 +118,16 @@ package final class Replica {
         return try add(header, repeated)
     }
 
-    /// Whether the store's schema has constraints of which no set tells yet.
+    /// Whether a set without a change has to tell the store's schema.
     ///
-    /// Which edits are folded by the former ones depends on the first set that does.
+    /// Which edits are folded by the former constraints depends on the first set that tells the new ones. Besides, another
+    /// device that skipped versions learns from it that sets in these are older than its app.
     ///
     /// - Parameter isMigration: Whether the schema has changed since the last capture.
     /// - Returns: Whether it has.
     /// - Throws: `DatabaseError`.
-    func announcesConstraints(_ isMigration: Bool) throws -> Bool {
-        try (isMigration || !state.schema.earlier.isEmpty) && log.hasNewConstraints()
+    func announcesSchema(_ isMigration: Bool) throws -> Bool {
+        try (isMigration || !state.schema.earlier.isEmpty) && log.hasNewSchema()
     }
 
     /// Reads the pages of a store, and finds what may have changed since the last capture.
@@ -140,6 +141,7 @@ package final class Replica {
     func endsMigration() throws -> Bool {
         let isMigration = try ReplicaFact.migrated.read(db) != nil
         try ReplicaFact.migrated.write(nil, db)
+        try ReplicaFact.updatedFrom.write(nil, db)
         return isMigration
     }
 
@@ -156,6 +158,7 @@ package final class Replica {
     /// Integrates the sets that were inserted, as far as they are ready.
     func integrateInserted() throws {
         try keepStoreSeen()
+        try log.numberAgain()
         for (client, first) in try log.contradictedSets() {
             try withdraw(where: "client = ? AND sequence >= ?", [client, first])
         }

@@ -19,13 +19,13 @@ extension ReplicaLog {
         try ReplicaFact.earlierSchemas.write(earlier.flatMap(\.digest.rawValue), db)
     }
 
-    /// Whether the store's schema has other constraints than the greatest schema of all integrated sets, and is greater.
-    func hasNewConstraints() throws -> Bool {
+    /// Whether the store's schema is greater than the greatest schema of all integrated sets, and not compatible with it.
+    func hasNewSchema() throws -> Bool {
         var greatest = try GreatestSchema(stable: db)
         for entry in try entries(.integrated) { greatest.add(entry.header.schema) }
         guard let former = greatest.version, let schema = try versions.schema(former.digest) else { return false }
         greatest.add(try versions.version())
-        return greatest.version != former && !schema.hasConstraints(of: state.schema.description)
+        return greatest.version != former && !schema.isCompatible(with: state.schema.description)
     }
 }
 

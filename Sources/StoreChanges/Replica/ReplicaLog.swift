@@ -83,6 +83,13 @@ struct ReplicaLog {
         }
     }
 
+    /// Numbers the store's schema again if its update isn't captured yet, and judges by that which sets the store can read.
+    func numberAgain() throws {
+        guard try versions.numberAgain() else { return }
+        try db.execute("UPDATE sets SET readable = 0 WHERE status = \(Status.waiting.rawValue) AND bytes IS NOT NULL")
+        try readAgain()
+    }
+
     // MARK: Reading
 
     /// The sets of some statuses, in the total order.

@@ -26,7 +26,7 @@ struct ReplicaMigration {
             let replaced = try SchemaDescription(decoding: layout)
             try refuseUnsuitableTables(of: store, after: replaced)
             former = replaced
-            if try isOlder(schema, than: replaced) {
+            if try log.versions.isOlder(than: replaced) {
                 guard takesOlder else { throw StoreChangesError.olderSchema }
                 try log.versions.forgetOwn()
                 former = nil
@@ -35,6 +35,10 @@ struct ReplicaMigration {
             try ReplicaFact.migrated.writeNumber(1, db)
             // What the schema adds has to be captured, even if the store's file is as it was.
             try ReplicaFact.status.write(nil, db)
+            let again = try log.versions.namesAddedAgain(since: replaced)
+            if !again.isEmpty {
+                try ReplicaFact.addedAgain.write(Array(again.joined(separator: ", ").utf8), db)
+            }
             try log.versions.rememberFormer(SetDigest(of: layout))
         }
         try ReplicaFact.layout.write(bytes, db)
@@ -84,19 +88,6 @@ struct ReplicaMigration {
             synchronize again, and what was edited meanwhile is published.
             """
         )
-    }
-
-    /// Whether a schema is that of an older app, which would drop what newer sets wrote.
-    ///
-    /// An app that takes a change of its schema back has an older schema, too. An update that only adds to the former schema
-    /// isn't older, even if another device, which skipped a version, has given it a smaller number.
-    private func isOlder(_ schema: SchemaDescription, than former: SchemaDescription) throws -> Bool {
-        let digests = [schema.digest, former.digest]
-        let numbers = try digests.map {
-            try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob($0.rawValue)])?.integer(0)
-        }
-        guard let number = numbers[0], let formerNumber = numbers[1] else { return false }
-        return try number < formerNumber && (log.versions.isFormer(schema.digest) || !schema.isExtension(of: former))
     }
 
     // MARK: Tables

@@ -154,6 +154,10 @@ enum ReplicaFact: String {
     case status
     /// Whether the schema has changed since the last capture.
     case migrated
+    /// The names of tables and columns that an update has added again, until a synchronization has told that.
+    case addedAgain
+    /// The digest of the schema before the last update, as long as the store's schema has no set and isn't captured.
+    case updatedFrom
     /// The key of the hashes of the store's pages, and a digest of the schema that the store had with them.
     case pages
     /// The digests of the entries of the conflict log whose losses the user has restored.

@@ -17,7 +17,9 @@ struct ReplicaVersions {
     /// - Returns: Whether the schema, or its description, wasn't known yet, or had a lower number.
     /// - Throws: `DatabaseError`.
     func remember(_ header: SyncChangeSet.Header) throws -> Bool {
-        try remember(header.schema, header.schemaDescription)
+        // From its first set on, a schema keeps its number.
+        if header.schema.digest == ownDigest { try ReplicaFact.updatedFrom.write(nil, db) }
+        return try remember(header.schema, header.schemaDescription)
     }
 
     @discardableResult
@@ -60,17 +62,45 @@ struct ReplicaVersions {
     /// - Parameter former: The schema that the store had before; `nil` if it had none, or has taken a change back.
     /// - Throws: `DatabaseError`.
     func rememberOwn(after former: SchemaDescription?) throws {
+        try ReplicaFact.updatedFrom.write(nil, db)
         guard let former, let formerNumber = try number(of: former.digest) else {
             try remember(version(), own)
             return
         }
         let left = try formerLayouts
         let isNew = try number(of: ownDigest) == nil
+        if isNew { try ReplicaFact.updatedFrom.write(former.digest.rawValue, db) }
         let later = try isNew ? known().filter { own.isBetween(former, $0) && !left.contains($0.digest) } : []
         // Another device that skipped a version may have given the schema a number that isn't greater than the former one's.
         let number = max(Self.next(formerNumber), later.isEmpty ? try version().number : 0)
         try remember(SchemaVersion(number, ownDigest), own)
         for schema in later { try remember(SchemaVersion(Self.next(number), schema.digest), nil) }
+    }
+
+    /// Gives the store's schema its number again, as if the sets that have arrived since its update had arrived before.
+    ///
+    /// The app may have skipped versions in which these sets were captured. By its first number, its schema could be older than
+    /// they are, and it would wait for their edits.
+    ///
+    /// - Returns: Whether the schema has no set yet, and its update isn't captured: otherwise the number stays.
+    /// - Throws: `DatabaseError`.
+    func numberAgain() throws -> Bool {
+        guard let digest = try ReplicaFact.updatedFrom.read(db), let former = try schema(SetDigest(rawValue: digest))
+        else { return false }
+        try forgetOwn()
+        try rememberOwn(after: former)
+        return true
+    }
+
+    /// Whether the store's schema is that of an older app than a former schema, and would drop what newer sets wrote.
+    ///
+    /// An app that takes a change of its schema back has an older schema, too. An update that only adds to the former schema
+    /// isn't older, even if another device, which skipped a version, has given it a smaller number.
+    func isOlder(than former: SchemaDescription) throws -> Bool {
+        guard let number = try number(of: ownDigest), let formerNumber = try self.number(of: former.digest) else {
+            return false
+        }
+        return try number < formerNumber && (isFormer(ownDigest) || !own.isExtension(of: former))
     }
 
     /// Whether the store had a schema before.
@@ -81,6 +111,12 @@ struct ReplicaVersions {
         try db.all("SELECT bytes FROM schemas WHERE bytes IS NOT NULL").compactMap { values in
             try values.bytes(0).map { try SchemaDescription(decoding: $0) }
         }
+    }
+
+    /// The tables and columns that the store's schema has again, and that its former one had no more.
+    func namesAddedAgain(since former: SchemaDescription) throws -> [String] {
+        let left = try formerLayouts
+        return own.namesAddedAgain(since: former, after: try known().filter { left.contains($0.digest) })
     }
 
     /// Forgets the number of the store's schema, so that it gets the next one.

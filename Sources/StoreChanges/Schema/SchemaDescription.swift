@@ -66,6 +66,11 @@ public struct SchemaDescription: Hashable, Sendable {
 
     private(set) var tables: [String: Table] = [:]
 
+    /// The tables and their columns.
+    private var names: Set<[String]> {
+        Set(tables.flatMap { name, table in [[name]] + table.columns.keys.map { [name, $0] } })
+    }
+
     private var parts: Set<Part> {
         var parts: Set<Part> = []
         for (name, table) in tables {
@@ -104,10 +109,24 @@ public struct SchemaDescription: Hashable, Sendable {
     }
 
     /// Whether all that was changed since a former schema is changed in a later one, too, which changes more.
+    ///
+    /// That holds, too, if it only does for the names of tables and columns: the later schema may have changed the rest again.
     func isBetween(_ former: SchemaDescription, _ later: SchemaDescription) -> Bool {
-        let changed = parts.symmetricDifference(former.parts)
-        return !changed.isEmpty && changed.isStrictSubset(of: later.parts.symmetricDifference(former.parts))
+        func changesLess<Item>(_ items: (SchemaDescription) -> Set<Item>) -> Bool {
+            let changed = items(self).symmetricDifference(items(former))
+            return changed.isStrictSubset(of: items(later).symmetricDifference(items(former)))
+        }
+        return self != former && (changesLess(\.parts) || changesLess(\.names))
     }
+
+    /// The tables, and the columns of other tables, that a former schema lacks and an earlier one had.
+    func namesAddedAgain(since former: SchemaDescription, after earlier: [SchemaDescription]) -> [String] {
+        let again = names.subtracting(former.names).intersection(earlier.flatMap(\.names))
+        return again.filter { $0.count == 1 || !again.contains([$0[0]]) }.map { $0.joined(separator: ".") }.sorted()
+    }
+
+    /// Whether the schema has all tables and columns of another one, whatever their definitions.
+    func hasNames(of other: SchemaDescription) -> Bool { names.isSuperset(of: other.names) }
 
     /// Whether the schema has the table and all columns that a change of another schema names, but for those in which a row
     /// holds the default.

@@ -88,6 +88,8 @@ package final class SynchronizedStore {
         package var needsNewerSchema = false
         /// The rows that the store's constraints refuse, by table: they wait until the store takes them.
         package var refusals: [RefusalSummary] = []
+        /// The names of tables and columns that an update of the app has added again, after an earlier one had removed them.
+        package var addedAgain: String?
         /// Sets that have to arrive before this device's edits can be captured; until then the store stays as it is.
         package var missing: MissingSets?
     }
@@ -293,7 +295,12 @@ package final class SynchronizedStore {
             try refuseLostIdentity()
             do {
                 try captureAndWrite(&outcome, allowsDeletions, taking: side)
-                outcome.refusals = try replicaDatabase.read { _ in try replica.refusals() }
+                (outcome.refusals, outcome.addedAgain) = try replicaDatabase.read { _ in
+                    (try replica.refusals(), try ReplicaFact.addedAgain.text(replica.db))
+                }
+                if outcome.addedAgain != nil {
+                    try replicaDatabase.write { _ in try ReplicaFact.addedAgain.write(nil, replica.db) }
+                }
             } catch let error as MissingSets {
                 outcome.missing = error
             }

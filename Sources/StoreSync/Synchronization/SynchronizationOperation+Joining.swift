@@ -66,6 +66,13 @@ extension SynchronizationOperation {
                 throw StoreSyncError(error)
             }
         }
+        do {
+            try await replica.using(context) { _ in }
+        } catch let error as StoreSyncError where error.code == .storeReplaced {
+            // The next attempt begins with the newest baseline again, which may have the store's schema by then.
+            try await context.blocking { try SynchronizedStore.removeReplica(at: replica.url) }
+            throw error
+        }
         return replica
     }
 

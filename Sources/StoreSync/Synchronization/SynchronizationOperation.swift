@@ -278,6 +278,7 @@ public actor SynchronizationOperation: Operation {
                 isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
                 unsuitableTables: store.unsuitableTables,
                 warnings: update + missing + outcome.refusals.map(Self.warning)
+                    + [outcome.addedAgain].compactMap(\.self).map(Self.warning(ofNamesAddedAgain:))
                     + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
                     + (try Self.differences(from: news.heads, store))
             )
@@ -309,6 +310,13 @@ public actor SynchronizationOperation: Operation {
             \(rows) of \(refusal.table) can't be written into the store of this device (\(refusal.reason)), and will be once \
             the store takes them. Other devices have them. Update the app on this device, or edit what they clash with.
             """
+    }
+
+    private static func warning(ofNamesAddedAgain names: String) -> String {
+        """
+        An update of the app has added again what an earlier one had removed: \(names). Edits made in between may be on \
+        other devices only. If the stores differ there once all devices are updated, synchronize with --rebuild.
+        """
     }
 
     private static func warning(ofTables names: [String]) -> String {

@@ -115,4 +115,77 @@ struct SchemaOrderTests {
         #expect(try !phone.needsNewerSchema() && !laptop.needsNewerSchema())
         #expect(try phone.content() == laptop.content())
     }
+
+    @Test(
+        "A device that skips versions takes the edits made in them, whether the other device has the last one or not",
+        arguments: [true, false]
+    )
+    func skippedDefinitions(isLaptopUpdated: Bool) throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        let versions = ["NOT NULL", "NOT NULL DEFAULT ''", "NOT NULL DEFAULT '' COLLATE NOCASE"].map { definition in
+            """
+            CREATE TABLE new (id INTEGER PRIMARY KEY, title TEXT \(definition), slug TEXT);
+            INSERT INTO new SELECT * FROM note; DROP TABLE note; ALTER TABLE new RENAME TO note
+            """
+        }
+        for (version, edit) in [
+            (versions[0], "UPDATE note SET title = 'oat milk'"),
+            (versions[1], "INSERT INTO note (title) VALUES ('bread')"),
+        ] {
+            try laptop.migrate(version)
+            try laptop.edit(edit)
+            try laptop.capture()
+        }
+        func updateLaptop() throws {
+            try laptop.migrate(versions[2])
+            try laptop.integrate([])
+            try laptop.capture()
+        }
+        if isLaptopUpdated { try updateLaptop() }
+        try phone.migrate(versions.joined(separator: ";"))
+        try exchange(devices)
+        #expect(try !phone.needsNewerSchema() && laptop.needsNewerSchema() == !isLaptopUpdated)
+        #expect(try phone.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"oat milk\""])
+        if !isLaptopUpdated { try updateLaptop() }
+        try devices.exchange()
+        #expect(try !phone.needsNewerSchema() && !laptop.needsNewerSchema())
+        #expect((laptop.sets + phone.sets).count { $0.changes.isEmpty } == 1, "one device tells the last version, once")
+    }
+
+    @Test(
+        "A version that lacks a table of another device's is older, whichever device is the first to be read",
+        arguments: [true, false]
+    )
+    func fewerTables(isLaptopFirst: Bool) throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        let first = "CREATE UNIQUE INDEX slugs ON note (slug)"
+        let second = """
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT); DROP INDEX slugs;
+            CREATE UNIQUE INDEX slugs ON note (slug COLLATE NOCASE)
+            """
+        try laptop.migrate(first)
+        try phone.migrate("\(first); \(second)")
+        try phone.edit("INSERT INTO tag VALUES (7, 'food')")
+        let order = isLaptopFirst ? [(laptop, phone), (phone, laptop)] : [(phone, laptop), (laptop, phone)]
+        for (device, other) in order {
+            try device.integrate(other.sets)
+            try device.capture()
+        }
+        try exchange(devices)
+        #expect(try laptop.needsNewerSchema())
+        #expect(try isLaptopFirst == false || !phone.needsNewerSchema())
+        try laptop.migrate(second)
+        try laptop.integrate([])
+        try devices.exchange()
+        for device in [laptop, phone] {
+            #expect(try !device.needsNewerSchema())
+            #expect(try device.rows("SELECT name FROM tag") == ["\"food\""])
+        }
+    }
 }

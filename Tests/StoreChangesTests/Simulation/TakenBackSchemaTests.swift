@@ -32,4 +32,29 @@ struct TakenBackSchemaTests {
         #expect(try tablet.rows("SELECT title FROM note WHERE body = 'two'") == ["\"milk\""])
         #expect(try tablet.content() == laptop.content())
     }
+
+    @Test("A set without a change tells, once, that a schema is taken back, and other devices go on")
+    func takenBackWithoutEdit() throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try devices.exchange()
+        func rebuild(_ column: String) -> String {
+            """
+            CREATE TABLE new (id INTEGER PRIMARY KEY, \(column)); INSERT INTO new SELECT * FROM note; DROP TABLE note;
+            ALTER TABLE new RENAME TO note
+            """
+        }
+        try laptop.migrate(rebuild("title TEXT COLLATE RTRIM"))
+        try laptop.edit("UPDATE note SET title = 'oat milk'")
+        try phone.integrate([try #require(try laptop.capture())])
+        #expect(try phone.needsNewerSchema())
+        try laptop.migrate(rebuild("title TEXT"), takesOlderSchema: true)
+        let set = try #require(try laptop.capture())
+        #expect(set.changes.isEmpty && set.header.schema.number == 3)
+        try phone.integrate([set])
+        #expect(try !phone.needsNewerSchema())
+        try devices.exchange()
+        #expect(try phone.rows("SELECT title FROM note") == ["\"oat milk\""])
+    }
 }

@@ -107,6 +107,26 @@ struct StoreWarningTests {
         for device in [a, b] { #expect(try device.query("SELECT title FROM note ORDER BY id") == ["oat milk", "rye"]) }
     }
 
+    @Test("A warning names once what an update adds again after an earlier one had removed it")
+    func addedAgain() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)")
+        let draft = "CREATE TABLE draft (id INTEGER PRIMARY KEY, title TEXT)"
+        try a.execute(draft)
+        for update in [
+            "", "ALTER TABLE note DROP COLUMN body; DROP TABLE draft", "ALTER TABLE note ADD COLUMN color TEXT",
+        ] {
+            try a.execute(update)
+            #expect(try await a.synchronize().value.warnings.isEmpty)
+        }
+        try a.execute("ALTER TABLE note ADD COLUMN body TEXT; \(draft)")
+        let warnings = try await a.synchronize().value.warnings
+        #expect(warnings.count == 1 && warnings[0].contains("removed: draft, note.body. "), "\(warnings)")
+        #expect(warnings.allSatisfy { $0.contains("--rebuild") })
+        #expect(try await a.synchronize().value.warnings.isEmpty)
+    }
+
     @Test("A search index whose tokenizer only the app has is named in a warning, and the rows are written")
     func staleSearchIndex() async throws {
         let fixture = try Fixture()
