@@ -16,7 +16,7 @@ public struct KeychainError: Error, Sendable, CustomStringConvertible {
 
         /// Another program has locked the keychain's file: try again.
         public static let busy = Code("busy")
-        /// A file can't be read: it doesn't exist, or this user may not read it.
+        /// A file can't be read: it doesn't exist, this user may not read it, or the disk has an error.
         public static let cannotRead = Code("cannotRead")
         /// A file can't be written: permissions, no space, a wrong kind of file.
         public static let cannotWrite = Code("cannotWrite")

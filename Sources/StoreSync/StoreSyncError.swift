@@ -25,7 +25,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let busy = Code("busy")
         /// What a conflict lost can't be put back, because a constraint of the store refuses it.
         public static let cannotRestore = Code("cannotRestore")
-        /// A file could not be written, here or on the remote: permissions, no space, a wrong kind of file.
+        /// A file could not be written, or read here: permissions, no space, a wrong kind of file, a fault of the disk.
         public static let cannotWrite = Code("cannotWrite")
         /// The application has no client of that identifier.
         public static let clientNotFound = Code("clientNotFound")

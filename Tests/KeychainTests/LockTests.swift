@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 import SyncCryptography
@@ -136,6 +137,23 @@ struct LockTests {
         try await keychain.changeLock(to: fixture.deviceSecret)
         #expect(try !database.unlock(stale))
         #expect(await !keychain.isLocked)
+    }
+
+    @Test("A read of the keychain that fails isn't called damage")
+    func failedRead() async throws {
+        let fails = Locked(false)
+        let steps = StepObserver { _ in
+            // As SQLite reports a page that the medium doesn't give.
+            if fails.withLock(\.self) { throw DatabaseError(resultCode: .SQLITE_CORRUPT) }
+        }
+        let keychain = try await FileKeychain(
+            at: fixture.url("keychain.sqlite"),
+            entitlements: .notes,
+            options: FileKeychain.Options(steps: steps)
+        )
+        try await keychain.unlock(with: fixture.deviceSecret)
+        fails.withLock { $0 = true }
+        await expect(.cannotRead, "Check the disk") { try await keychain.add(SecretBytes("s"), as: Self.item) }
     }
 
     #if !canImport(Security)

@@ -94,7 +94,7 @@ final class KeychainDatabase: Sendable {
         guard let epoch = String.fromDatabaseValue(row["epoch"]).flatMap(UUID.init(uuidString:)),
             let kind = String.fromDatabaseValue(row["kind"]).flatMap(KeychainLock.Kind.init(rawValue:)),
             let bytes = Data.fromDatabaseValue(row["bytes"])
-        else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "its key can't be read") }
+        else { throw DatabaseError.ofContent("its key can't be read") }
         return WrappedKey(epoch: epoch, kind: kind, bytes: Array(bytes))
     }
 
@@ -209,7 +209,9 @@ extension KeychainError {
             return
         }
         switch (error as? DatabaseError)?.resultCode {
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+        case _ where (error as? DatabaseError)?.fault(ofDatabaseAt: url.path) == .reading:
+            self.init(.cannotRead, DatabaseFault.unreadable("The keychain \(url.path)"), cause: error)
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT:
             self.init(.corrupt, "The keychain \(url.path) is damaged. Put it back from a backup.", cause: error)
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "Another program is using the keychain \(url.path). Try again.", cause: error)

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 import GRDB
 import SyncCryptography
@@ -210,7 +211,7 @@ struct KeychainTransaction {
         )
     }
 
-    private static let unreadable = DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row in it can't be read")
+    private static let unreadable = DatabaseError.ofContent("a row in it can't be read")
 }
 
 extension KeychainError {

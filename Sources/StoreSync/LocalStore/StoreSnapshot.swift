@@ -180,6 +180,9 @@ struct StoreSnapshot: Sendable {
         } catch let error as StoreSyncError where error.code == .corrupt {
             verdict = "it can't be read"
         } catch let error as DatabaseError {
+            guard error.fault(ofDatabaseAt: store.path) != .reading else {
+                throw StoreSyncError(database: error, at: store.path)
+            }
             verdict = error.message
         }
         guard verdict == "ok" else {

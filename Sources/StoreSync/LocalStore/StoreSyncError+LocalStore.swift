@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 import GRDB
 import SystemPackage
@@ -6,6 +7,8 @@ extension StoreSyncError {
     /// Translates an error of SQLite for a local store.
     init(database error: any Error, at path: String) {
         switch (error as? DatabaseError)?.resultCode {
+        case _ where (error as? DatabaseError)?.fault(ofDatabaseAt: path) == .reading:
+            self.init(.cannotWrite, DatabaseFault.unreadable("\(path) on this device"), cause: error)
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "\(path) is being used by another program. Close it there, or try again.", cause: error)
         case .SQLITE_ABORT, .SQLITE_INTERRUPT:

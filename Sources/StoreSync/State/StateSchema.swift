@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 import GRDB
 import RemoteStorage
@@ -203,7 +204,7 @@ enum StateSchema {
         do {
             return try JSONDecoder().decode(Value.self, from: Data(json.utf8))
         } catch {
-            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value in it can't be read")
+            throw DatabaseError.ofContent("a value in it can't be read")
         }
     }
 
@@ -219,8 +220,11 @@ extension StoreSyncError {
             self = error
             return
         }
+        let database = url.appending(path: "state.sqlite").path
         switch (error as? DatabaseError)?.resultCode {
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+        case _ where (error as? DatabaseError)?.fault(ofDatabaseAt: database) == .reading:
+            self.init(.cannotWrite, DatabaseFault.unreadable("\(database) on this device"), cause: error)
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT:
             self.init(
                 .corrupt,
                 """

@@ -193,6 +193,17 @@ struct StoreSnapshotTests {
         }
     }
 
+    @Test("isn't made when a read fails, and the error doesn't call the store damaged")
+    func failedRead() throws {
+        try Store.write(["one"], to: place("whole.sqlite"))
+        for code in [ResultCode.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_IOERR_READ] {
+            let path = place("whole.sqlite").path
+            let error = StoreSyncError(database: DatabaseError(resultCode: code), at: path)
+            #expect(error.code == .cannotWrite)
+            #expect(error.message.hasPrefix("\(path) on this device couldn't be read"), "\(error)")
+        }
+    }
+
     @Test("of a symbolic link is the snapshot of the linked store")
     func symbolicLink() throws {
         try Store.write(["one"], to: place("real.sqlite"))

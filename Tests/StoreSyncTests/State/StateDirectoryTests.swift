@@ -72,6 +72,28 @@ struct StateDirectoryTests {
         _ = try fixture.open().clientIdentifier(for: StateFixture.notes)
     }
 
+    @Test("reports a read that failed as such, and not as damage")
+    func failedRead() throws {
+        _ = try fixture.open()
+        for code in [ResultCode.SQLITE_CORRUPT, .SQLITE_IOERR_READ] {
+            let error = StoreSyncError(state: DatabaseError(resultCode: code), at: fixture.url)
+            #expect(error.code == .cannotWrite)
+            #expect(error.message.hasPrefix("\(fixture.database.path) on this device couldn't be read"), "\(error)")
+        }
+    }
+
+    @Test("doesn't take a keychain that the file system can't find for a missing one")
+    func unreachableKeychain() async throws {
+        let state = try fixture.open()
+        let path = fixture.url.appendingPathComponent("keychain.sqlite").path
+        // A link to itself is an error for every user. Permissions wouldn't hold back root.
+        try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: path)
+        let error = await #expect(throws: StoreSyncError.self) {
+            try await state.masterKey(for: StateFixture.notes, epoch: "1", on: nil)
+        }
+        #expect(error?.code == .cannotWrite && error?.message.hasPrefix("\(path) can't be read") == true)
+    }
+
     @Test("reports a damaged row as a damaged database")
     func damagedRow() throws {
         let state = try fixture.open()
