@@ -153,7 +153,7 @@ struct LockTests {
         )
         try await keychain.unlock(with: fixture.deviceSecret)
         fails.withLock { $0 = true }
-        await expect(.cannotRead, "Check the disk") { try await keychain.add([1], as: Self.item) }
+        await expect(.cannotRead, "Check the disk") { try await keychain.add(SecretBytes("s"), as: Self.item) }
     }
 
     #if !canImport(Security)
