@@ -12,7 +12,7 @@ package struct FreeSpace: Equatable {
 
     package init(byteCount: UInt64, fileCount: UInt64?) { (self.byteCount, self.fileCount) = (byteCount, fileCount) }
 
-    /// Reads what Foundation says of a file system; `nil` if that can't tell, as one that says it has no bytes at all.
+    /// Reads what Foundation says of a file system; `nil` if it says nothing, or that the file system has no bytes at all.
     package init?(attributes: [FileAttributeKey: Any]) {
         guard let size = attributes[.systemSize] as? UInt64, size > 0,
             let byteCount = attributes[.systemFreeSize] as? UInt64

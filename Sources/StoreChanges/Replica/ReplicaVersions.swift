@@ -192,13 +192,15 @@ struct ReplicaVersions {
         }
         guard let author = try author(of: set.header) else { return false }
         let current = try self.version()
+        // An update of this device may have found that the other schema is a later one.
+        let number = try max(version.number, self.number(of: version.digest) ?? 0)
         if author.isCompatible(with: own) {
-            let isRemoved = version.number < current.number && !author.isExtension(of: own)
+            let isRemoved = number < current.number && !author.isExtension(of: own)
             if isRemoved { return true }
             let defaults = schema.addedDefaults(of: author)
             return try set.decoded().changes.allSatisfy { own.has($0, of: author, defaults) }
         }
-        return version.number == current.number
-            ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : version.number < current.number
+        return number == current.number
+            ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : number < current.number
     }
 }

@@ -66,7 +66,7 @@ struct StoreErrorTests {
     }
 
     @Test(
-        "What isn't damage isn't called damage, and a store that can't be read isn't called one that can't be written"
+        "What isn't damage isn't called damage, and a store that can't be read isn't called unwritable"
     )
     func codes() throws {
         let fixture = try SynchronizedStoreTests.Fixture()
