@@ -18,9 +18,8 @@ let settings: [SwiftSetting] = [
 let package = Package(
     name: "diary",
     platforms: [.macOS(.v15)],
-    // Without the traits for servers, no SwiftNIO is built.
     dependencies: [
-        .package(name: "swift-store-sync", path: "../..", traits: []),
+        .package(name: "swift-store-sync", path: "../.."),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
