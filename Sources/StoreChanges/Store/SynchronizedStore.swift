@@ -88,7 +88,9 @@ package final class SynchronizedStore {
         package var needsNewerSchema = false
         /// The rows that the store's constraints refuse, by table: they wait until the store takes them.
         package var refusals: [RefusalSummary] = []
-        /// The names of tables and columns that an update of the app has added again, after an earlier one had removed them.
+        /// The tables and columns that an update of the app has added again, after an earlier one had removed them.
+        ///
+        /// They stay until ``SynchronizedStore/forgetNamesAddedAgain()``.
         package var addedAgain: String?
         /// Sets that have to arrive before this device's edits can be captured; until then the store stays as it is.
         package var missing: MissingSets?
@@ -298,14 +300,18 @@ package final class SynchronizedStore {
                 (outcome.refusals, outcome.addedAgain) = try replicaDatabase.read { _ in
                     (try replica.refusals(), try ReplicaFact.addedAgain.text(replica.db))
                 }
-                if outcome.addedAgain != nil {
-                    try replicaDatabase.write { _ in try ReplicaFact.addedAgain.write(nil, replica.db) }
-                }
             } catch let error as MissingSets {
                 outcome.missing = error
             }
             return outcome
         }
+    }
+
+    /// Forgets which names an update has added again, once the user is told of them.
+    ///
+    /// - Throws: ``StoreChangesError``.
+    package func forgetNamesAddedAgain() throws {
+        try locked { try replicaDatabase.write { _ in try ReplicaFact.addedAgain.write(nil, replica.db) } }
     }
 
     /// Refuses to capture under an identity whose sets don't count any more.

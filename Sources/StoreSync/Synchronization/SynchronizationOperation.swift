@@ -175,6 +175,10 @@ public actor SynchronizationOperation: Operation {
         if isFirst, !merged.unsuitableTables.isEmpty {
             warnings.append(Self.warning(ofTables: merged.unsuitableTables))
         }
+        if let names = merged.addedAgain {
+            try await replica.using(context) { try $0.forgetNamesAddedAgain() }
+            warnings.append(Self.warning(ofNamesAddedAgain: names))
+        }
         var result = synchronization(
             merged,
             sequence: published.sequence,
@@ -248,6 +252,9 @@ public actor SynchronizationOperation: Operation {
         var isWaiting: Bool
         /// The tables whose definitions keep their rows from synchronizing.
         var unsuitableTables: [String]
+        /// What an update of the app has added again, after an earlier one had removed it; the device remembers it until
+        /// the user is told.
+        var addedAgain: String?
         /// Warnings for the user, in full sentences.
         var warnings: [String]
     }
@@ -277,8 +284,8 @@ public actor SynchronizationOperation: Operation {
                 waiting: waiting,
                 isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
                 unsuitableTables: store.unsuitableTables,
+                addedAgain: outcome.addedAgain,
                 warnings: update + missing + outcome.refusals.map(Self.warning)
-                    + [outcome.addedAgain].compactMap(\.self).map(Self.warning(ofNamesAddedAgain:))
                     + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
                     + (try Self.differences(from: news.heads, store))
             )

@@ -107,10 +107,14 @@ struct StoreWarningTests {
         for device in [a, b] { #expect(try device.query("SELECT title FROM note ORDER BY id") == ["oat milk", "rye"]) }
     }
 
-    @Test("A warning names once what an update adds again after an earlier one had removed it")
+    @Test("A warning names once what an update adds again after a former one removed it, also if publishing fails")
     func addedAgain() async throws {
         let fixture = try Fixture()
-        let a = try fixture.device("a")
+        let isOffline = Locked(false)
+        let a = try fixture.device("a") { step in
+            guard step.hasPrefix("before write of "), isOffline.withLock(\.self) else { return }
+            throw RemoteError(.unavailable, "The test's network is gone.")
+        }
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)")
         let draft = "CREATE TABLE draft (id INTEGER PRIMARY KEY, title TEXT)"
         try a.execute(draft)
@@ -120,7 +124,11 @@ struct StoreWarningTests {
             try a.execute(update)
             #expect(try await a.synchronize().value.warnings.isEmpty)
         }
-        try a.execute("ALTER TABLE note ADD COLUMN body TEXT; \(draft)")
+        try a.execute("ALTER TABLE note ADD COLUMN body TEXT; \(draft); INSERT INTO note (title) VALUES ('edited')")
+        isOffline.withLock { $0 = true }
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize().value }
+        #expect(error?.code == .remoteUnavailable, "\(error as Any)")
+        isOffline.withLock { $0 = false }
         let warnings = try await a.synchronize().value.warnings
         #expect(warnings.count == 1 && warnings[0].contains("removed: draft, note.body. "), "\(warnings)")
         #expect(warnings.allSatisfy { $0.contains("--rebuild") })
