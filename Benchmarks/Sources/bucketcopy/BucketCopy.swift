@@ -6,9 +6,9 @@ import RemoteStorageS3
 /// Sends one file to a bucket, or fetches it, with the backend alone and nothing else that `storesync` does.
 @main
 struct BucketCopy: AsyncParsableCommand {
-    enum Direction: String, ExpressibleByArgument { case up, down }
+    enum Direction: String, ExpressibleByArgument { case up, down, twice }
 
-    @Argument(help: "The direction: up or down.")
+    @Argument(help: "The direction: up, down, or twice, which sends the file and lets the server copy it.")
     var direction: Direction
 
     @Argument(help: "The file on this device.")
@@ -34,11 +34,12 @@ struct BucketCopy: AsyncParsableCommand {
         let backend = S3Backend(configuration)
         let path = try RemotePath("file")
         switch direction {
-        case .up:
+        case .up, .twice:
             let content = try await RemoteContent.file(at: URL(filePath: file))
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: InMemoryReceipts()) { _ in
                 RemoteContentRest(content, after: 0)
             }
+            if direction == .twice { try await backend.copy(path, to: RemotePath("copy"), when: .ifAbsent) }
         case .down:
             guard let content = try await backend.read(path) else { throw RemoteError.notFound(path) }
             guard FileManager.default.createFile(atPath: file, contents: nil) else {
