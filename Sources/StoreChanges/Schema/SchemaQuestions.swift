@@ -15,9 +15,9 @@ struct SchemaQuestions {
         key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + numbersInConditions
     }
 
-    /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
-    /// unique value is calculated.
-    func exclusion(_ rowColumns: RowColumns) -> String? {
+    /// Why the table can't synchronize: no table gives its rows their names, a column refers to rows that can't stay the same
+    /// on all devices, or merging doesn't know the numbers from which a unique value is calculated.
+    func exclusion(_ rowColumns: RowColumns, in description: SchemaDescription) -> String? {
         if rowColumns.unnamedTables.contains(table.name) {
             return """
                 By foreign keys, its rows have the numbers of other tables whose keys refer to each other, and each device \
@@ -26,6 +26,15 @@ struct SchemaQuestions {
                 """
         }
         return table.uniqueCalculating(with: numberColumns).map { unique in
+        if let column = rowColumns.ambiguousColumn(of: table.name, in: description) {
+            let numbered = column.numberedTables.joined(separator: " and ")
+            return """
+                By foreign keys, \(column.name) has values of \(column.parents.joined(separator: " and ")), but numbers of \
+                \(numbered) differ between devices, so a value can't lead to the same rows everywhere. Give each foreign key \
+                columns of its own to synchronize it, let all columns that hold the same numbers refer to the same table, or \
+                name \(numbered) in the rules ("meaningfulKeys").
+                """
+        }
             """
             The unique value \(unique.description) is calculated from numbers that differ between devices. Make the columns \
             themselves unique to synchronize it.
