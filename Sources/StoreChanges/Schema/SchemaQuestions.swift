@@ -12,7 +12,8 @@ struct SchemaQuestions {
 
     /// The questions that the schema alone raises.
     func all(_ likelyParents: LikelyParents) -> [String] {
-        key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + numbersInConditions
+        key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + limitedNumbers
+            + numbersInConditions
     }
 
     /// Why the table can't synchronize: no table gives its rows their names, a column refers to rows that can't stay the same
@@ -25,7 +26,6 @@ struct SchemaQuestions {
                 the rules ("meaningfulKeys").
                 """
         }
-        return table.uniqueCalculating(with: numberColumns).map { unique in
         if let column = rowColumns.ambiguousColumn(of: table.name, in: description) {
             let numbered = column.numberedTables.joined(separator: " and ")
             return """
@@ -35,6 +35,7 @@ struct SchemaQuestions {
                 name \(numbered) in the rules ("meaningfulKeys").
                 """
         }
+        return table.uniqueCalculating(with: numberColumns).map { unique in
             """
             The unique value \(unique.description) is calculated from numbers that differ between devices. Make the columns \
             themselves unique to synchronize it.
@@ -110,19 +111,48 @@ struct SchemaQuestions {
 
     /// Constraints that compare numbers by their order, which differs between devices.
     private var orderedNumbers: [String] {
+        table.checks.filter(comparesNumbers).map { check in
+            """
+            A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
+            differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
+            """
+        }
+    }
+
+    private func comparesNumbers(_ check: CheckConstraint) -> Bool {
         let numbers = Set(numberColumns.map(\.sqlName.quotedName))
-        return table.checks.compactMap { check in
-            // Two symbols are a token each: `<=`, but also `<>`.
-            let tokens = check.expression.filter { $0 != "=" }
-            let compares = zip(tokens.indices, tokens).contains { index, token in
-                guard token == "<" || token == ">", index > 0, index + 1 < tokens.count else { return false }
-                return numbers.contains(tokens[index - 1]) && numbers.contains(tokens[index + 1])
+        // Two symbols are a token each: `<=`, but also `<>`.
+        let tokens = check.expression.filter { $0 != "=" }
+        return zip(tokens.indices, tokens).contains { index, token in
+            guard token == "<" || token == ">", index > 0, index + 1 < tokens.count else { return false }
+            return numbers.contains(tokens[index - 1]) && numbers.contains(tokens[index + 1])
+        }
+    }
+
+    /// Constraints that may refuse numbers that a device gives its rows.
+    private var limitedNumbers: [String] {
+        switch table.key {
+        case .integer(let key):
+            let isLimited = table.checks.contains {
+                $0.expression.contains(key.sqlName.quotedName) && !comparesNumbers($0)
             }
-            guard compares else { return nil }
-            return """
-                A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
-                differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
+            guard isLimited else { return [] }
+            return [
                 """
+                Does a CHECK allow only some numbers in \(key)? Every device numbers the rows by itself, and writes no row \
+                that a constraint refuses. If the numbers mean something, name the table in the rules ("meaningfulKeys").
+                """
+            ]
+        case .natural, .none:
+            guard CheckConstraint.limitsRowIdentifiers(of: table) else { return [] }
+            return [
+                """
+                Does a CHECK allow only some rowids? Every device numbers the rows by itself, and writes no row that a \
+                constraint refuses. If the numbers mean something, declare a column INTEGER PRIMARY KEY, and name the table \
+                in the rules ("meaningfulKeys").
+                """
+            ]
+        case .meaningful: return []
         }
     }
 
