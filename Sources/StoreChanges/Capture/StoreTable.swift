@@ -279,6 +279,14 @@ struct StoreTable {
         guard let (condition, values) = try condition(row) else { return }
         guard let number = try rowIdentifier() else { throw Self.ignored }
         let table = name.quotedName
+        // SQLite finds -0.0 by 0.0.
+        guard !values.contains(where: \.isZero) else {
+            let isThere = try identifier.map { try has(row, at: $0) } ?? false
+            guard let exact = isThere ? identifier : try rowIdentifiers(of: [row: 1])[row]?.first else {
+                throw Self.ignored
+            }
+            return try write("DELETE FROM \(table) WHERE \(number) = ?", [.integer(exact)])
+        }
         if let identifier {
             let known = "\(number) = ? AND (\(condition))"
             try store.execute("DELETE FROM \(table) WHERE \(known)", [.integer(identifier)] + values)
@@ -286,6 +294,13 @@ struct StoreTable {
         }
         let one = "\(number) = (SELECT \(number) FROM \(table) WHERE \(condition) LIMIT 1)"
         try write("DELETE FROM \(table) WHERE \(one)", values)
+    }
+
+    /// Whether a rowid is that of a row without a key, by its bytes.
+    private func has(_ row: RowReference, at identifier: Int64) throws -> Bool {
+        guard let number = try rowIdentifier() else { return false }
+        let sql = "SELECT \(columnList) FROM \(name.quotedName) WHERE \(number) = ?"
+        return try store.first(sql, [.integer(identifier)]) == values(of: columns, namedBy: row)
     }
 
     /// The name of the rowid; `nil` if columns have all its names.
@@ -359,23 +374,9 @@ struct StoreTable {
     }
 }
 
-/// The statements that update rows of a table, by the columns that they write.
-private final class UpdateStatements {
-    /// The condition that only the row of a number fulfils.
-    let numberCondition: String
-    private let table: String
-    private var statements: [[String]: [String: String]] = [:]
-
-    init(_ table: FoldSchema.Table) {
-        self.table = table.schema.name.quotedName
-        numberCondition = "\(table.schema.key.columns.first?.quotedName ?? "rowid") = ?"
-    }
-
-    func statement(_ columns: [String], _ condition: String) -> String {
-        if let known = statements[columns]?[condition] { return known }
-        let assignments = columns.map { "\($0.quotedName) = ?" }.joined(separator: ", ")
-        let statement = "UPDATE \(table) SET \(assignments) WHERE \(condition)"
-        statements[columns, default: [:]][condition] = statement
-        return statement
+extension StoredValue {
+    /// Whether it's a floating-point zero, of which there are two.
+    fileprivate var isZero: Bool {
+        if case .real(let bitPattern) = self { Double(bitPattern: bitPattern).isZero } else { false }
     }
 }

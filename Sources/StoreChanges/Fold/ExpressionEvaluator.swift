@@ -160,19 +160,30 @@ package final class ScratchEvaluator: ExpressionEvaluator {
     }
 
     package func value(ofDefault expression: String, in affinity: Affinity) -> StoredValue? {
+        // SQLite knows a default without its parentheses. In parentheses a word would be a column, and it's text.
+        stored("(\(expression))", in: affinity) ?? stored(expression, in: affinity)
+    }
+
+    private func stored(_ defaultValue: String, in affinity: Affinity) -> StoredValue? {
         try? evaluate { db in
             // The name of an affinity is a type that has it.
-            try db.execute("CREATE TEMP TABLE single (value \(affinity.rawValue) DEFAULT \(expression))")
+            try db.execute("CREATE TEMP TABLE single (value \(affinity.rawValue) DEFAULT \(defaultValue))")
             defer { try? db.execute("DROP TABLE temp.single") }
             try db.execute("INSERT INTO temp.single DEFAULT VALUES")
             return try db.first("SELECT value FROM temp.single")?[0]
         }
     }
 
-    /// Whether a default is the same on every device: only such a column can be added to a table.
+    /// Whether a default is the same on every device, as one without functions is: only such a column can be added to a table.
     static func isConstant(_ expression: String) -> Bool {
-        !SQLTokens(expression).tokens.contains { token in
-            token == .symbol("(") || (token.name?.uppercased().hasPrefix("CURRENT_") ?? false)
+        let tokens = SQLTokens(expression).tokens
+        return tokens.indices.allSatisfy { index in
+            guard tokens[index] == .symbol("("), index > 0 else {
+                return !(tokens[index].name?.uppercased().hasPrefix("CURRENT_") ?? false)
+            }
+            // A name before a parenthesis is a function's.
+            if case .symbol = tokens[index - 1] { return true }
+            return tokens[index - 1].isKeyword("CAST")
         }
     }
 

@@ -81,6 +81,15 @@ extension LookupKey {
         return [.blob(first), .blob(first.dropLast() + [first[first.count - 1] + 1])]
     }
 
+    /// The encoded keys of a kind whose first cell is a value, and no row's name, aren't less than the first value, and are
+    /// less than the second one.
+    static func boundsOfValues(of kind: Kind) -> [StoredValue] {
+        var writer = ByteWriter()
+        writer.raw(prefix(kind))
+        writer.row(encodedName: [])
+        return [.blob(prefix(kind)), .blob(writer.bytes)]
+    }
+
     /// How the encoded keys of a kind begin.
     private static func prefix(_ kind: Kind) -> [UInt8] {
         var writer = ByteWriter()

@@ -42,6 +42,36 @@ struct RowColumns {
         }
         return isReference ? nil : table
     }
+
+    /// A column whose values can't be of the same rows on all devices.
+    struct AmbiguousColumn {
+        let name: String
+        /// The tables to which it refers, in ascending order of their names.
+        let parents: [String]
+        /// The tables whose rows its values are, in ascending order of their names.
+        let numberedTables: [String]
+    }
+
+    /// The first column of a table that would hold rows of two tables, or rows and other values; `nil` if there is none.
+    func ambiguousColumn(of table: String, in schema: SchemaDescription) -> AmbiguousColumn? {
+        let references = schema.references(of: table)
+        let columns = Set(references.flatMap(\.columns)).sorted { $0.precedes($1) }
+        return columns.lazy.compactMap { column in
+            let parents = references.flatMap { reference in
+                zip(reference.columns, reference.parentColumns).filter { $0.0 == column }
+                    .map { (table: reference.parent, column: $0.1) }
+            }
+            var targets = Set(parents.map { target(of: $0.column, in: $0.table, schema) })
+            // An integer key has its own table's rows besides.
+            if column == schema.tables[table]?.integerKey { targets.insert(target(of: column, in: table, schema)) }
+            guard targets.count > 1 else { return nil }
+            return AmbiguousColumn(
+                name: column,
+                parents: Set(parents.map(\.table)).sorted { $0.precedes($1) },
+                numberedTables: targets.compactMap(\.self).sorted { $0.precedes($1) }
+            )
+        }.first
+    }
 }
 
 extension SchemaDescription {

@@ -12,17 +12,27 @@ struct SchemaQuestions {
 
     /// The questions that the schema alone raises.
     func all(_ likelyParents: LikelyParents) -> [String] {
-        key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + numbersInConditions
+        key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + limitedNumbers
+            + numbersInConditions
     }
 
-    /// Why the table can't synchronize: no table gives its rows their names, or merging doesn't know the numbers from which a
-    /// unique value is calculated.
-    func exclusion(_ rowColumns: RowColumns) -> String? {
+    /// Why the table can't synchronize: no table gives its rows their names, a column refers to rows that can't stay the same
+    /// on all devices, or merging doesn't know the numbers from which a unique value is calculated.
+    func exclusion(_ rowColumns: RowColumns, in description: SchemaDescription) -> String? {
         if rowColumns.unnamedTables.contains(table.name) {
             return """
                 By foreign keys, its rows have the numbers of other tables whose keys refer to each other, and each device \
                 numbers rows by itself. Remove a foreign key between these keys to synchronize it, or name all these tables in \
                 the rules ("meaningfulKeys").
+                """
+        }
+        if let column = rowColumns.ambiguousColumn(of: table.name, in: description) {
+            let numbered = column.numberedTables.joined(separator: " and ")
+            return """
+                By foreign keys, \(column.name) has values of \(column.parents.joined(separator: " and ")), but numbers of \
+                \(numbered) differ between devices, so a value can't lead to the same rows everywhere. Give each foreign key \
+                columns of its own to synchronize it, let all columns that hold the same numbers refer to the same table, or \
+                name \(numbered) in the rules ("meaningfulKeys").
                 """
         }
         return table.uniqueCalculating(with: numberColumns).map { unique in
@@ -101,19 +111,48 @@ struct SchemaQuestions {
 
     /// Constraints that compare numbers by their order, which differs between devices.
     private var orderedNumbers: [String] {
+        table.checks.filter(comparesNumbers).map { check in
+            """
+            A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
+            differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
+            """
+        }
+    }
+
+    private func comparesNumbers(_ check: CheckConstraint) -> Bool {
         let numbers = Set(numberColumns.map(\.sqlName.quotedName))
-        return table.checks.compactMap { check in
-            // Two symbols are a token each: `<=`, but also `<>`.
-            let tokens = check.expression.filter { $0 != "=" }
-            let compares = zip(tokens.indices, tokens).contains { index, token in
-                guard token == "<" || token == ">", index > 0, index + 1 < tokens.count else { return false }
-                return numbers.contains(tokens[index - 1]) && numbers.contains(tokens[index + 1])
+        // Two symbols are a token each: `<=`, but also `<>`.
+        let tokens = check.expression.filter { $0 != "=" }
+        return zip(tokens.indices, tokens).contains { index, token in
+            guard token == "<" || token == ">", index > 0, index + 1 < tokens.count else { return false }
+            return numbers.contains(tokens[index - 1]) && numbers.contains(tokens[index + 1])
+        }
+    }
+
+    /// Constraints that may refuse numbers that a device gives its rows.
+    private var limitedNumbers: [String] {
+        switch table.key {
+        case .integer(let key):
+            let isLimited = table.checks.contains {
+                $0.expression.contains(key.sqlName.quotedName) && !comparesNumbers($0)
             }
-            guard compares else { return nil }
-            return """
-                A CHECK compares \(check.columns.sorted().joined(separator: " and ")) by their order. These numbers \
-                differ between devices, and a device writes no row that a constraint refuses: name such rows by a UUID.
+            guard isLimited else { return [] }
+            return [
                 """
+                Does a CHECK allow only some numbers in \(key)? Every device numbers the rows by itself, and writes no row \
+                that a constraint refuses. If the numbers mean something, name the table in the rules ("meaningfulKeys").
+                """
+            ]
+        case .natural, .none:
+            guard CheckConstraint.limitsRowIdentifiers(of: table) else { return [] }
+            return [
+                """
+                Does a CHECK allow only some rowids? Every device numbers the rows by itself, and writes no row that a \
+                constraint refuses. If the numbers mean something, declare a column INTEGER PRIMARY KEY, and name the table \
+                in the rules ("meaningfulKeys").
+                """
+            ]
+        case .meaningful: return []
         }
     }
 

@@ -198,10 +198,11 @@ struct SchemaReader {
             isWithoutRowID: listed.isWithoutRowID,
             replacesOnConflict: Self.replacesOnConflict(tokens)
         )
-        table.checks = Self.checks(in: tokens, of: table)
         let (uniques, hasKeyIndex) = try uniques(of: table)
         table.uniques = uniques
-        table.key = key(of: table, primaryKey, hasKeyIndex: hasKeyIndex)
+        let number = hasKeyIndex || table.isWithoutRowID ? nil : primaryKey.first
+        table.checks = CheckConstraint.all(in: tokens, of: table, numberedBy: number)
+        table.key = key(of: table, primaryKey, numberedBy: number)
         return table
     }
 
@@ -230,8 +231,8 @@ struct SchemaReader {
         return Collation(name: String(cString: name)) ?? .binary
     }
 
-    private func key(of table: TableSchema, _ primaryKey: [String], hasKeyIndex: Bool) -> TableKey {
-        if let column = primaryKey.first, !hasKeyIndex, !table.isWithoutRowID {
+    private func key(of table: TableSchema, _ primaryKey: [String], numberedBy number: String?) -> TableKey {
+        if let column = number {
             let isFixed = table.checks.contains { $0.fixes(column) }
             return meaningfulKeys.contains(table.name.sqlName) || isFixed
                 ? .meaningful(column: column) : .integer(column: column)
@@ -363,18 +364,6 @@ struct SchemaReader {
     }
 
     // MARK: Statements
-
-    /// The `CHECK` constraints that name columns.
-    private static func checks(in tokens: SQLTokens, of table: TableSchema) -> [CheckConstraint] {
-        return tokens.tokens.indices.compactMap { index in
-            guard tokens.tokens[index].isKeyword("CHECK"), index + 1 < tokens.tokens.count,
-                tokens.tokens[index + 1] == .symbol("("), let end = tokens.closing(index + 1)
-            else { return nil }
-            let expression = tokens.tokens[(index + 2)..<end]
-            let columns = table.storedColumns(named: expression.compactMap(\.name))
-            return columns.isEmpty ? nil : CheckConstraint(columns: columns, expression: expression.map(\.description))
-        }
-    }
 
     private static func replacesOnConflict(_ tokens: SQLTokens) -> Bool {
         tokens.tokens.indices.dropLast(2).contains { index in

@@ -58,19 +58,30 @@ public struct StoreSchema: Hashable, Sendable {
         self.tables = tables
         indexes = Self.indexes(of: tables)
         self.reports = reports
-        let rowColumns = RowColumns(SchemaDescription(self))
+        // Without a table, columns of other tables may refer to other rows.
+        while try excludeUnfitTables(of: list, reader) {}
+        let likelyParents = LikelyParents(of: self)
+        self.reports += self.tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents)) }
+        self.reports.sort { $0.table.precedes($1.table) }
+    }
+
+    /// Excludes the tables whose keys, references or unique values can't be merged, and returns whether there were any.
+    private mutating func excludeUnfitTables(of list: [SchemaReader.ListedTable], _ reader: SchemaReader) throws -> Bool
+    {
+        let description = SchemaDescription(self)
+        let rowColumns = RowColumns(description)
+        var unfit: Set<String> = []
         for listed in list {
-            guard let table = table(listed.name), let reason = SchemaQuestions(table, self).exclusion(rowColumns)
+            guard let table = table(listed.name),
+                let reason = SchemaQuestions(table, self).exclusion(rowColumns, in: description)
             else { continue }
+            unfit.insert(table.name)
             reports.append(TableReport(table.name, excludedBecause: reason, isUnsuitable: true))
             unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
         }
-        let excluded = Set(reports.map(\.table))
-        self.tables.removeAll { excluded.contains($0.name) }
-        indexes = Self.indexes(of: self.tables)
-        let likelyParents = LikelyParents(of: self)
-        self.reports = reports + self.tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents)) }
-        self.reports.sort { $0.table.precedes($1.table) }
+        tables.removeAll { unfit.contains($0.name) }
+        indexes = Self.indexes(of: tables)
+        return !unfit.isEmpty
     }
 
     /// Adds the questions that the rows raise; it may take as long as reading a table.

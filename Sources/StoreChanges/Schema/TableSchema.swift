@@ -40,9 +40,12 @@ public struct TableSchema: Hashable, Sendable {
         return Set(columns.map(\.name).filter { dependsOnAll || names.contains($0.sqlName) })
     }
 
+    /// The names of SQLite for the number of a row.
+    static let rowIdentifiers = ["rowid", "oid", "_rowid_"]
+
     /// A name of SQLite for the number of a row, in a table that has no such column; `nil` if it has all of them.
     static func rowIdentifier(besides columns: [String]) -> String? {
-        ["rowid", "oid", "_rowid_"].first { name in !columns.contains { $0.isSameName(as: name) } }
+        rowIdentifiers.first { name in !columns.contains { $0.isSameName(as: name) } }
     }
 }
 

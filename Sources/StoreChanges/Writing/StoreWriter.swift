@@ -11,6 +11,7 @@ final class StoreWriter {
     let store: SQLConnection
     let pending: ReplicaPending
     private let numbers: ReplicaNumbers
+    private var danglingNumbers: DanglingNumbers
     private var tables: [String: StoreTable] = [:]
     /// The names of the tables that have triggers, once they are known.
     private var triggered: Set<String>?
@@ -25,6 +26,7 @@ final class StoreWriter {
         self.state = state
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
+        danglingNumbers = DanglingNumbers(state)
     }
 
     func table(_ name: String) throws -> StoreTable {
@@ -59,25 +61,16 @@ final class StoreWriter {
         // After the greatest number SQLite, too, tries others at random.
         repeat {
             number = greatest < Self.greatestNumber ? number + 1 : .random(in: 1...Self.greatestNumber)
-        } while try numbers.name(of: number, in: table.name) != nil
+        } while try danglingNumbers.contain(number, in: table.name) || numbers.name(of: number, in: table.name) != nil
         try numbers.setNumber(number, of: row)
     }
 
     /// Whether a new row may get a number: `AUTOINCREMENT` promises that it's no former row's.
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
-        if number <= 0, try isInReferences(number, to: table.name) { return false }
+        guard try !danglingNumbers.contain(number, in: table.name) else { return false }
         guard let other = try numbers.name(of: number, in: table.name) else { return true }
         let row = RowReference(table.name, other)
         return try state.row(row) == nil && pending.base(row) == nil && table.reusesNumbers
-    }
-
-    /// Whether references hold a number that is no row's, as 0 or -1 for none: they would lead to the row that gets the number.
-    private func isInReferences(_ number: Int64, to table: String) throws -> Bool {
-        let tables = state.schema.tables.values.filter { state.schema.numberedTable($0.schema.name) == table }
-        return try tables.flatMap(\.incoming).contains { id in
-            let key = LookupKey(table: id.table, kind: .child(id.index), cells: [.value(.integer(number))])
-            return try !state.rows(with: key).isEmpty
-        }
     }
 
     // MARK: Writing

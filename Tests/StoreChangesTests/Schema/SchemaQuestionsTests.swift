@@ -36,6 +36,24 @@ struct SchemaQuestionsTests {
     }
 
     @Test(
+        "A CHECK on numbers that devices assign is asked about, unless it lists them",
+        arguments: [
+            ("id INTEGER PRIMARY KEY, v, CHECK (id = 1 AND typeof(id) = 'integer')", true),
+            ("id INTEGER PRIMARY KEY CHECK (\"ID\" > 0), v", true),
+            ("id INTEGER PRIMARY KEY, v, CHECK (oid < 3)", true),
+            ("v, CHECK (rowid < 3)", true), ("v TEXT PRIMARY KEY NOT NULL, CHECK (\"_ROWID_\" < 3)", true),
+            ("id INTEGER PRIMARY KEY, v, CHECK (rowid = 1)", false), ("id INTEGER PRIMARY KEY, v CHECK (v > 0)", false),
+            ("id INTEGER PRIMARY KEY, oid INT, CHECK (oid < 3)", false),
+            ("v, rowid AS (v + 1), CHECK (rowid < 3)", false),
+            ("v, CHECK (v <> 'rowid')", false),
+        ]
+    )
+    func limitedNumbers(columns: String, isAsked: Bool) throws {
+        let questions = try questions(on: "item", "CREATE TABLE item (\(columns))")
+        #expect(questions.contains { $0.hasPrefix("Does a CHECK allow only some") } == isAsked, "\(questions)")
+    }
+
+    @Test(
         "A unique index whose condition depends on numbers that devices assign is reported, unless it tests for NULL alone",
         arguments: [
             ("list > 0", true), ("title <> '' AND \"LIST\" IN (1, 2)", true), ("[list] % 2", true), ("id < 9", true),

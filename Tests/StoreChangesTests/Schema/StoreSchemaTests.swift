@@ -41,6 +41,9 @@ struct StoreSchemaTests {
                 .integer(column: "id")
             ),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (1 BETWEEN id AND 1), a)", .integer(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY, a, CHECK (rowid = 1))", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (\"OID\" IN (1, 2)), a)", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY, rowid INT CHECK (rowid = 1))", .integer(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY, a, CHECK (id <> a))", .integer(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id > 0), a)", .integer(column: "id")),
             ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (typeof(id) = 'integer'), a)", .integer(column: "id")),

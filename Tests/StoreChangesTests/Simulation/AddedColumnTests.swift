@@ -1,5 +1,6 @@
-import StoreChanges
 import Testing
+
+@testable import StoreChanges
 
 @Suite("Columns that an update of the app adds", .timeLimit(.minutes(60)))
 struct AddedColumnTests {
@@ -27,7 +28,8 @@ struct AddedColumnTests {
         "An older device stores rows whose new column holds its default, and has equal ones once its app is updated",
         arguments: [
             "color TEXT", "color TEXT DEFAULT 'red'", "rank TEXT DEFAULT 1", "rank INT NOT NULL DEFAULT -1",
-            "size REAL DEFAULT 2", "code DEFAULT x'01'", "zone TEXT DEFAULT NULL",
+            "size REAL DEFAULT 2", "code DEFAULT x'01'", "zone TEXT DEFAULT NULL", "rank INT NOT NULL DEFAULT (-(5))",
+            "rank INT NOT NULL DEFAULT (CAST('5' AS INT))",
         ],
         tables
     )
@@ -74,6 +76,18 @@ struct AddedColumnTests {
         let rows = "SELECT * FROM note ORDER BY title"
         #expect(try phone.rows(rows) == laptop.rows(rows))
         #expect(try phone.digests().present == laptop.digests().present)
+    }
+
+    @Test(
+        "A default is what SQLite stores by it, whether it's a word or an expression",
+        arguments: [
+            ("pending", .text("pending")), ("\"open\"", .text("open")), ("-(5)", .integer(-5)), ("1 + 2", .integer(3)),
+            ("5 NOT NULL", .integer(1)), ("cast('5' as int)", .integer(5)), ("abs(-5)", .null), ("CURRENT_DATE", .null),
+        ] as [(String, StoredValue)]
+    )
+    func evaluatedDefault(expression: String, value: StoredValue) throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        #expect(ScratchEvaluator(device.schema).cell(ofDefault: expression, in: .blob) == .value(value))
     }
 
     @Test("A row of an older app loses nothing by a column that is gone, and that holds its default")

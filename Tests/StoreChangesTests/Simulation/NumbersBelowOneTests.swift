@@ -47,35 +47,6 @@ struct NumbersBelowOneTests {
         }
     }
 
-    @Test("A 0 for none stays a value when another device's row 0 arrives; in that device's store it's the row")
-    func numberOfNoRow() throws {
-        let devices = try DevicePair(
-            """
-            CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
-            CREATE TABLE note (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder, title TEXT);
-            """
-        )
-        let (laptop, phone) = (devices.laptop, devices.phone)
-        try laptop.edit("INSERT INTO note VALUES (1, 0, 'milk')", observingForeignKeys: false)
-        try laptop.capture()
-        try phone.edit("INSERT INTO folder VALUES (0, 'work')")
-        try phone.capture()
-        try laptop.integrate(phone.sets)
-        try laptop.write()
-        #expect(try laptop.rows("SELECT id FROM folder") == ["1"])
-        #expect(try laptop.rows("SELECT folder FROM note") == ["0"])
-        #expect(try laptop.content().rows.values.contains { $0.cells["folder"] == .value(.integer(0)) })
-        #expect(try laptop.capture(readsPages: false) == nil)
-
-        try phone.integrate(laptop.sets)
-        try phone.write()
-        try devices.exchange()
-        for device in [laptop, phone] {
-            #expect(try device.rows("SELECT name FROM note JOIN folder ON folder.id = folder") == ["\"work\""])
-            #expect(try device.violations().isEmpty)
-        }
-    }
-
     @Test("A CHECK that only negative numbers satisfy isn't violated by a row of a name")
     func negativeNumbers() throws {
         for check in ["up < 0", "up BETWEEN -10 AND -5"] {

@@ -170,6 +170,25 @@ struct StoreWriterTests {
         #expect(try devices.phone.capture() == nil)
     }
 
+    @Test(
+        "Of rows without a key that differ only in the sign of a zero, the deleted one goes",
+        arguments: ["0.0), (0.0 * -1", "0.0 * -1), (0.0"],
+        [1, 20]
+    )
+    func signedZeros(values: String, count: Int) throws {
+        let devices = try DevicePair("CREATE TABLE line (size)")
+        let rows = repeatElement("(\(values))", count: count).joined(separator: ", ")
+        try devices.laptop.edit("INSERT INTO line VALUES \(rows)")
+        try Self.bring(devices)
+        try devices.laptop.edit("DELETE FROM line WHERE rowid % 2 = 0")
+        try Self.bring(devices)
+        for device in [devices.laptop, devices.phone] {
+            let first = values.hasPrefix("0.0)") ? "0.0" : "-0.0"
+            #expect(try Self.rows(device, "SELECT size FROM line") == Array(repeating: first, count: count))
+            #expect(try device.capture() == nil)
+        }
+    }
+
     @Test("Many deleted rows without a key are found by reading their table once")
     func manyDeletedWithoutKey() throws {
         let devices = try DevicePair("CREATE TABLE line (text, number INT)")
