@@ -86,8 +86,9 @@ extension StoreSyncError {
     static let documentInfoPutBack = StoreSyncError(
         .rolledBack,
         """
-        It belongs to neither the document that this device knows nor its successor: a former one was put back, or the new one \
-        is still arriving. Wait until everything has arrived. If the error persists, restore the document from a backup.
+        It belongs to neither the document that this device knows nor its successor: a former one was put back, the new one is \
+        still arriving, or two devices created the document before the folder's files had arrived. Wait until everything has \
+        arrived. If the error persists, restore the document from a backup, or this file from a conflict copy beside it.
         """
     )
 }

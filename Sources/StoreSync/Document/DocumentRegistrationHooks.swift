@@ -22,9 +22,7 @@ public protocol DocumentRegistrationHooks: ClientNoteHooks {
     /// The names of the document's integrity keys.
     func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String]
 
-    /// Saves the file whose name is an integrity key.
-    ///
-    /// An existing file may be replaced: its content is the same.
+    /// Saves the file whose name is an integrity key, unless it exists.
     func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
 
     /// Reads the note that a document of that name was deleted; `nil` if there is none.
@@ -40,6 +38,8 @@ public protocol DocumentRegistrationHooks: ClientNoteHooks {
     ) async throws
 
     /// The clients that have a directory for changes in the document.
+    ///
+    /// A service that replicates a folder may not have carried it while it's empty.
     func listClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
 
     /// Creates the client's directories for changes and commands.
@@ -91,9 +91,9 @@ extension DocumentRegistrationHooks {
             .filter { $0.kind == .file && !$0.name.hasPrefix(".") }.map(\.name).sorted()
     }
 
-    /// Writes the file.
+    /// Creates the file.
     public func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws {
-        try await backend.write(content, to: hierarchy.integrityKey(key), when: .always)
+        _ = try await backend.writeIfAbsent(content, to: hierarchy.integrityKey(key))
     }
 
     /// Reads the note.

@@ -25,12 +25,12 @@ public actor DocumentRegistrationOperation: Operation {
     /// It should throw when its task is cancelled.
     public typealias Delegate = @Sendable (Question) async throws -> Bool
 
-    private let request: DocumentRegistrationRequest
-    private let application: ApplicationRegistration
-    private let hierarchy: DocumentHierarchy
-    private let hooks: any DocumentRegistrationHooks
-    private let state: StateDirectory
-    private let delegate: Delegate
+    let request: DocumentRegistrationRequest
+    let application: ApplicationRegistration
+    let hierarchy: DocumentHierarchy
+    let hooks: any DocumentRegistrationHooks
+    let state: StateDirectory
+    let delegate: Delegate
 
     /// Creates an operation.
     ///
@@ -55,7 +55,7 @@ public actor DocumentRegistrationOperation: Operation {
         self.delegate = delegate
     }
 
-    private var key: DocumentKey { application.key(hooks.backend, request.document) }
+    var key: DocumentKey { application.key(hooks.backend, request.document) }
 
     /// Registers the document and this client.
     ///
@@ -71,9 +71,10 @@ public actor DocumentRegistrationOperation: Operation {
     }
 
     /// The state of the document on the remote, fetched with concurrent requests.
-    private struct RemoteState {
+    struct RemoteState {
         var info: DocumentInfo?
         var missing: Set<RemotePath>
+        /// The clients that have a directory.
         var clients: [RemoteIdentifier]
         var keys: [String]
         /// The document that was deleted, according to an authentic note.
@@ -83,7 +84,7 @@ public actor DocumentRegistrationOperation: Operation {
         var warnings: [String] = []
     }
 
-    private func inspect() async throws -> RemoteState {
+    func inspect() async throws -> RemoteState {
         async let info = hooks.fetchDocumentInfo(hierarchy)
         async let missing = hooks.missingDirectories(hierarchy)
         async let clients = hooks.listClients(hierarchy)
@@ -134,107 +135,15 @@ public actor DocumentRegistrationOperation: Operation {
     /// Whether an authentic note says now that the document was deleted.
     ///
     /// The answers of ``inspect()`` may be from before and after another device's removal of the document.
-    private func isRemoved() async throws -> Bool {
+    func isRemoved() async throws -> Bool {
         let note = try await hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
         var warnings: [String] = []
         return note.flatMap { deletedDocument($0, &warnings) } != nil
     }
 
-    // MARK: Creating
-
-    private func create(_ remote: RemoteState, _ context: OperationContext) async throws -> DocumentRegistration {
-        let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
-        try refuseMissing(remembered, remote)
-        if let store = request.missingStore, remote.deleted == nil {
-            let absence = "\(application.application) has no document \(request.document)"
-            throw StoreSyncError.nothingToSynchronize(store, absence)
-        }
-        guard request.mayCreateDocument else {
-            throw remote.deleted != nil
-                ? StoreSyncError(
-                    .documentDeleted,
-                    "\(request.document) was deleted. Pushing it with --recreate creates it again."
-                )
-                : StoreSyncError(
-                    .documentNotFound,
-                    "\(application.application) has no document \(request.document). Check the name; a push or sync creates it."
-                )
-        }
-        async let listed = hooks.listDocuments(application.hierarchy)
-        async let isBeingRemoved = remote.deleted == nil ? isRemoved() : false
-        try await request.document.refuseLookalike(among: listed)
-        guard try await !isBeingRemoved else {
-            throw StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
-        }
-        try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
-        let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
-        guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
-            throw CancellationError()
-        }
-        var info = DocumentInfo(
-            document: request.document.rawValue,
-            description: request.description,
-            userInfo: request.userInfo,
-            originalDevice: application.client.rawValue,
-            originalDeviceDescription: application.clientDescription,
-            integrityKey: UUID().uuidString,
-            isRecreated: remote.deleted != nil
-        )
-        info.predecessors = remote.deleted?.successorsPredecessors ?? []
-        var remote = remote
-        if remote.deleted != nil {
-            if let other = try await joinSuccessor(context) { return other }
-            // Directories of the former document's clients may be left.
-            remote.clients = []
-        }
-        // The document exists from here on. If another device was faster, this device joins that one's document.
-        let sealed = application.seal.seal(info.xml, as: .documentInfo(request.document))
-        guard try await hooks.createDocumentInfo(sealed, hierarchy) else {
-            let remote = try await inspect()
-            guard let info = remote.info else {
-                throw StoreSyncError(.busy, "Another device is registering \(request.document) now. Try again.")
-            }
-            return try await join(info, remote, context)
-        }
-        let key = try integrityKey(info, remote, nil)
-        return try await complete(Found(info: info, key: key, didCreate: true), remote, context)
-    }
-
-    /// Joins the successor of a deleted document that another device has just created.
-    ///
-    /// - Returns: `nil` if there is none, and nothing of the deleted document is left.
-    /// - Throws: ``StoreSyncError/Code/documentDeleted`` if something of it is left: it would be found in its successor.
-    private func joinSuccessor(_ context: OperationContext) async throws -> DocumentRegistration? {
-        let content = try await hooks.backend.documentRemovalHooks.listDocumentContent(hierarchy)
-        guard !content.files.isEmpty || !content.directories.isEmpty else { return nil }
-        let remote = try await inspect()
-        guard let info = remote.info else { throw StoreSyncError.removalInterrupted(request.document) }
-        return try await join(info, remote, context)
-    }
-
-    /// Refuses to create a document that this device knows, or that exists in part, unless it was certainly deleted.
-    private func refuseMissing(_ remembered: String?, _ remote: RemoteState) throws {
-        if let deleted = remote.deleted {
-            guard application.isEncrypted else { return }
-            // A note on a predecessor says nothing of its successor, whose key this device remembers or finds on the
-            // remote.
-            let known = Set(remote.keys + [remembered].compactMap(\.self))
-            if known.isSubset(of: deleted.successorsPredecessors) { return }
-        }
-        guard remembered != nil || !remote.keys.isEmpty || !remote.clients.isEmpty else { return }
-        throw StoreSyncError(
-            .documentMissing,
-            """
-            \(hierarchy.documentInfo) is missing on the remote, and no authentic note says that \(request.document) \
-            was deleted. It is still arriving, or was lost or hidden. Nothing was created. Try again when everything \
-            has arrived; else restore that file from a backup.
-            """
-        )
-    }
-
     // MARK: Joining
 
-    private func join(
+    func join(
         _ info: DocumentInfo,
         _ remote: RemoteState,
         _ context: OperationContext
@@ -263,14 +172,17 @@ public actor DocumentRegistrationOperation: Operation {
             .rolledBack,
             """
             \(request.document) on the remote isn't the document that this device knows, nor its successor: a former one was \
-            put back, or the new one is still arriving. Try again when everything has arrived. If you really want the \
-            document on the remote, continue with another state directory (--state).
+            put back, the new one is still arriving, or two devices created it before the folder's files had arrived. Try again \
+            when everything has arrived. A conflict copy beside \(hierarchy.documentInfo), such as “documentInfo (conflicted \
+            copy).plist”, may be of the document that this device knows: under its former name it counts again. If you really \
+            want the document on the remote, continue with another state directory (--state); a synchronization with --take \
+            both then keeps the rows of this store, too.
             """
         )
     }
 
     /// The key that the document's info names; for TICoreDataSync's documents, the one in the directory.
-    private func integrityKey(
+    func integrityKey(
         _ info: DocumentInfo,
         _ remote: RemoteState,
         _ remembered: String?
@@ -289,7 +201,7 @@ public actor DocumentRegistrationOperation: Operation {
     // MARK: Completing
 
     /// A document that exists.
-    private struct Found {
+    struct Found {
         let info: DocumentInfo
         /// Its integrity key.
         let key: String
@@ -300,7 +212,7 @@ public actor DocumentRegistrationOperation: Operation {
     }
 
     /// Creates what is missing, whichever device left it incomplete.
-    private func complete(
+    func complete(
         _ found: Found,
         _ remote: RemoteState,
         _ context: OperationContext
@@ -343,9 +255,14 @@ public actor DocumentRegistrationOperation: Operation {
         )
     }
 
+    /// Saves the file of the integrity key, if it's missing.
+    ///
+    /// Only the document's creator saves a sealed one, also in a later run that completes the document: another device's
+    /// would have other bytes than the creator's, which may still be arriving, and no device needs it.
     private func saveIntegrityKey(of found: Found, _ remote: RemoteState) async throws {
         let key = found.key
-        guard !remote.keys.contains(key) else { return }
+        let isOwn = found.info.originalDevice == application.client.rawValue
+        guard !remote.keys.contains(key), isOwn || !application.isEncrypted else { return }
         let content = DocumentInfo.integrityKeyFile(originalDevice: found.info.originalDevice)
         let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
         try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
@@ -371,7 +288,7 @@ public actor DocumentRegistrationOperation: Operation {
         let all = try await hooks.listApplicationClients(application.hierarchy)
         // Listed after them, since a client may just have registered with the new document: those know already, as its
         // creator does.
-        let registered = Set(try await hooks.listClients(hierarchy))
+        let registered = try await hooks.backend.clients(of: hierarchy)
         let others = all.filter { $0.client.rawValue != info.originalDevice && !registered.contains($0.client) }
         let notes = clientNotes(found.key)
         try await others.concurrentMap { [application] client, deviceInfo in
@@ -384,7 +301,7 @@ public actor DocumentRegistrationOperation: Operation {
         }
         // A client that has registered meanwhile needs no note. It reads the notes once its directories exist, so it finds
         // any that's written after this list.
-        let late = Set(try await hooks.listClients(hierarchy))
+        let late = try await hooks.backend.clients(of: hierarchy)
         try await others.map(\.client).filter(late.contains).concurrentMap { [application] client in
             try await notes.remove(on: client, by: application.client)
         }

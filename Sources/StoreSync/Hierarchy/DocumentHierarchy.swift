@@ -1,3 +1,4 @@
+import Foundation
 public import RemoteStorage
 
 /// The paths of a document's files on the remote.
@@ -71,6 +72,10 @@ public struct DocumentHierarchy: Sendable, Hashable {
     public func recentSync(_ client: RemoteIdentifier) -> RemotePath {
         recentSyncs.appending(client, extension: "recentsync")
     }
+    /// The client whose file with the time of its last sync has that name; `nil` if the name has another form.
+    static func client(ofRecentSyncNamed name: String) -> RemoteIdentifier? {
+        RemoteIdentifier(ofFileNamed: name, extension: "recentsync")
+    }
     /// A client's sets of changes.
     public func syncChanges(_ client: RemoteIdentifier) -> RemotePath { syncChanges.appending(client) }
     /// A client's sets of commands.
@@ -106,6 +111,35 @@ public struct DocumentHierarchy: Sendable, Hashable {
     func manifest(_ name: UploadName) -> RemotePath {
         component(name.manifestName, in: wholeStores(name.client))
     }
+
+    /// Whether a path is that of a file, or of an upload's folder, which devices write only into a document.
+    ///
+    /// Other names are those of the system or of the software that syncs the folder, and of files that it prepares.
+    func isContent(_ path: RemotePath) -> Bool {
+        guard let name = path.lastComponent, let directory = path.parent else { return false }
+        func isNamedAfterIdentifier(_ pathExtension: String) -> Bool {
+            RemoteIdentifier(ofFileNamed: name, extension: pathExtension) != nil
+        }
+        switch directory {
+        case integrityKeys: return Self.isIntegrityKey(name)
+        case deletedClients: return !ClientNoteName.readings(of: name).isEmpty
+        case recentSyncs: return SyncHeadName(name) != nil || Self.client(ofRecentSyncNamed: name) != nil
+        case syncChanges: return path == syncOrigin
+        default: break
+        }
+        guard let client = directory.lastComponent.flatMap({ try? RemoteIdentifier($0) }) else { return false }
+        switch directory {
+        case syncChanges(client): return isNamedAfterIdentifier("syncchg")
+        case syncCommands(client): return isNamedAfterIdentifier("synccmd")
+        case wholeStores(client):
+            return UploadName(client: client, manifestName: name) != nil
+                || UploadName(client: client, directoryName: name) != nil || WholeStoreFile(rawValue: name) != nil
+        default: return false
+        }
+    }
+
+    /// Whether a file in the directory of integrity keys is one.
+    static func isIntegrityKey(_ name: String) -> Bool { UUID(uuidString: name) != nil }
 
     private func component(_ name: String, in directory: RemotePath) -> RemotePath {
         // Apart from fixed text, the name consists of identifiers and numbers, so it's always a valid component.

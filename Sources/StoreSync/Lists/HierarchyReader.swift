@@ -58,7 +58,7 @@ struct HierarchyReader: Sendable {
     func document(_ document: RemoteIdentifier, of registered: [RemoteIdentifier]) async throws -> Document {
         let (hooks, hierarchy) = (backend.documentRegistrationHooks, hierarchy.document(document))
         let path = hierarchy.documentInfo
-        async let directories = hooks.listClients(hierarchy)
+        async let found = backend.clients(of: hierarchy)
         async let notes = hooks.listClientNotes(in: hierarchy.deletedClients)
         let info = try await Reading.of(path) {
             try await hooks.fetchDocumentInfo(hierarchy)
@@ -66,7 +66,7 @@ struct HierarchyReader: Sendable {
             try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
         }
         let identity = DocumentIdentity(document: document, integrityKey: info.value?.integrityKey ?? "")
-        let clients = Set(try await directories).intersection(registered)
+        let clients = try await found.intersection(registered)
         let removed = try await ClientNotes(subject: .document(hierarchy, identity), seal: seal, hooks: hooks)
             .removed(among: clients, named: notes)
         return Document(identity: identity, info: info, clients: clients.subtracting(removed.clients).sorted())

@@ -98,7 +98,7 @@ public actor ClientRemovalOperation: Operation {
         let info = try DocumentInfo(seal.open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
         let identity = DocumentIdentity(document: hierarchy.document, integrityKey: info.integrityKey ?? "")
         let notes = ClientNotes(subject: .document(hierarchy, identity), seal: seal, hooks: documents)
-        let registered = try await documents.listClients(hierarchy)
+        let registered = try await access.backend.clients(of: hierarchy)
         let warnings = try await save(
             notes,
             isRegistered: registered.contains(client),

@@ -78,6 +78,7 @@ struct ApplicationSeal: Sendable, Hashable {
     ) throws(StoreSyncError) -> [UInt8] {
         guard let key else { return bytes }
         guard EpochKey.isSealed(bytes) else {
+            if case .syncOrigin = role { throw .unreadableOrigin(.tampered, at: path) }
             throw StoreSyncError(
                 .tampered,
                 "\(path) on the remote isn't sealed, but every file of \(application) is. It is still arriving, or an attacker put it there."
@@ -86,8 +87,12 @@ struct ApplicationSeal: Sendable, Hashable {
         do {
             return try key.open(bytes, as: context(role), upTo: limit)
         } catch {
-            if case .manifest(let name, _) = role { throw StoreSyncError(error, ofManifestOf: name, at: path) }
-            throw StoreSyncError(error, at: path)
+            switch role {
+            case .manifest(let name, _): throw StoreSyncError(error, ofManifestOf: name, at: path)
+            case .documentInfo: throw StoreSyncError(error, ofDocumentAt: path)
+            case .syncOrigin: throw StoreSyncError(error, ofOriginAt: path)
+            default: throw StoreSyncError(error, at: path)
+            }
         }
     }
 

@@ -29,6 +29,36 @@ extension StoreSyncError {
             """
     }
 
+    /// Translates an error of a document's sealed info, and says what helps against one of another application.
+    init(_ error: CryptographyError, ofDocumentAt path: RemotePath) {
+        self.init(error, at: path)
+        guard code == .orphan, let folder = path.parent else { return }
+        message = """
+            \(path) on the remote belongs to another application of that name: the application was created again, or two devices \
+            created it before the folder's files had arrived. Try again. If the error stays, move the folder \(folder) as a \
+            whole out of the application's folder, and keep it: the application can't open any file in it.
+            """
+    }
+
+    /// Translates an error of the sealed file that says where a document's change sets begin.
+    init(_ error: CryptographyError, ofOriginAt path: RemotePath) {
+        self.init(error, at: path)
+        guard [.tampered, .orphan, .corrupt].contains(code) else { return }
+        message = Self.unreadableOrigin(code, at: path).message
+    }
+
+    /// The error of a file that doesn't say where the document's change sets begin.
+    static func unreadableOrigin(_ code: Code, at path: RemotePath) -> StoreSyncError {
+        StoreSyncError(
+            code,
+            """
+            \(path) on the remote can't be opened: it is still arriving, was damaged or exchanged, or is another document's. \
+            Wait if it may be arriving. If the error stays, remove exactly that file, and synchronize again on a device that has \
+            synchronized the document before, which writes it again.
+            """
+        )
+    }
+
     private static func code(for code: CryptographyError.Code) -> Code {
         switch code {
         case .corrupt: .corrupt

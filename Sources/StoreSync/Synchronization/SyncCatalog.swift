@@ -201,7 +201,10 @@ struct SyncCatalog: Sendable {
             return Self.warning(ofWaitingEdits: error)
         }
         let path = hierarchy.syncHead(name)
-        return "\(path) on the remote isn't authentic under that name, so it's ignored: \(cause.message)"
+        return """
+            \(path) on the remote isn't authentic under that name, so it's ignored: it is another document's, or was changed, \
+            exchanged or damaged.
+            """
     }
 
     private static func warning(ofWaitingEdits error: StoreSyncError) -> String {

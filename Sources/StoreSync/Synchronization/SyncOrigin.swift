@@ -27,9 +27,14 @@ struct SyncOrigin: Hashable, Sendable {
     ///
     /// - Throws: ``StoreSyncError`` with `corrupt`, or `unsupportedFormat` for a newer version.
     init(_ bytes: [UInt8], at path: RemotePath) throws(StoreSyncError) {
-        let values = try PropertyListValue.dictionary(in: bytes, at: path)
+        let values: [String: PropertyListValue]
+        do throws(StoreSyncError) {
+            values = try PropertyListValue.dictionary(in: bytes, at: path)
+        } catch {
+            throw .unreadableOrigin(error.code, at: path)
+        }
         guard let version = values["formatVersion"]?.integer, let fold = values["foldVersion"]?.integer else {
-            throw .corrupt(path, "it has no format version")
+            throw .unreadableOrigin(.corrupt, at: path)
         }
         guard version == Self.formatVersion else { throw .newerFormat(path, version) }
         guard fold == Self.foldVersion else {
@@ -43,13 +48,13 @@ struct SyncOrigin: Hashable, Sendable {
         }
         guard let identifier = values["identifier"]?.string.flatMap(UUID.init(uuidString:)),
             let baseline = values["baseline"]?.string.flatMap(UploadName.init(identifier:))
-        else { throw .corrupt(path, "a value is missing") }
+        else { throw .unreadableOrigin(.corrupt, at: path) }
         self.identifier = identifier
         self.baseline = baseline
         do {
             rules = try values["rules"]?.string.map { try SyncRules(decoding: $0.utf8) } ?? .none
         } catch {
-            throw .corrupt(path, "its rules can't be read")
+            throw .unreadableOrigin(.corrupt, at: path)
         }
     }
 

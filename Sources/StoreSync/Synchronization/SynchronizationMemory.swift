@@ -7,6 +7,8 @@ import StoreChanges
 struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// The document's origin.
     var origin: UUID
+    /// The bytes of the origin's file, which is written again if the remote loses it; `nil` until a synchronization reads it.
+    var originFile: Data?
     /// The client as which this device publishes.
     var client: String
     /// The number of the last head that this device began to publish.

@@ -28,15 +28,7 @@ extension SynchronizationOperation {
         let known = try await context.blocking { [state, key, document] in
             try state.synchronization(of: key, document.integrityKey)
         }
-        guard known == nil else {
-            throw StoreSyncError(
-                .rolledBack,
-                """
-                \(hierarchy.syncOrigin) on the remote is missing, and this device has seen it. It is still arriving, or \
-                was lost or hidden. If it stays missing, restore it from a backup.
-                """
-            )
-        }
+        if let known { return try await writeOriginAgain(known) }
         guard try await hooks.listSyncHeads(hierarchy).allSatisfy({ SyncHeadName($0) == nil }) else {
             // Another device was faster, and this one joins it.
             if let origin = try await fetchOrigin() { return origin }
@@ -44,7 +36,8 @@ extension SynchronizationOperation {
                 .remoteUnavailable,
                 """
                 \(hierarchy.syncOrigin) on the remote is missing, although devices have published edits. It is still \
-                arriving, or was lost or hidden: synchronize again later. If it stays missing, restore it from a backup.
+                arriving, or was lost or hidden: synchronize again later. If it stays missing, synchronize on a device that has \
+                synchronized \(document.document) before, which writes it again.
                 """
             )
         }
@@ -61,7 +54,7 @@ extension SynchronizationOperation {
         let origin = SyncOrigin(baseline: baseline, rules: request.rules ?? .none)
         let sealed = seal.seal(origin.xml, as: .syncOrigin(document.identity))
         if try await hooks.createSyncOrigin(sealed, hierarchy) {
-            transfer = .uploaded
+            (transfer, originFile) = (.uploaded, Data(sealed))
             return origin
         }
         // Another device was faster, and this one joins it.
@@ -130,7 +123,48 @@ extension SynchronizationOperation {
     func fetchOrigin() async throws -> SyncOrigin? {
         guard let bytes = try await hooks.fetchSyncOrigin(hierarchy) else { return nil }
         let opened = try seal.open(bytes, as: .syncOrigin(document.identity), at: hierarchy.syncOrigin)
-        return try SyncOrigin(opened, at: hierarchy.syncOrigin)
+        let origin = try SyncOrigin(opened, at: hierarchy.syncOrigin)
+        originFile = Data(bytes)
+        return origin
+    }
+
+    /// Writes the file of the origin again that this device knows, and that is missing.
+    ///
+    /// Its bytes are the former ones: if the file was only late, it doesn't differ.
+    private func writeOriginAgain(_ memory: SynchronizationMemory) async throws -> SyncOrigin {
+        let path = hierarchy.syncOrigin
+        guard let file = memory.originFile else {
+            throw StoreSyncError(
+                .rolledBack,
+                """
+                \(path) on the remote is missing, and this device has seen it. It is still arriving, or was lost or hidden. If \
+                it stays missing, synchronize on another device that has synchronized \(document.document) before, which \
+                writes it again, or restore it from a backup.
+                """
+            )
+        }
+        let note = try await backend.documentRegistrationHooks.fetchDeletedDocumentNote(
+            document.document,
+            document.application.hierarchy
+        )
+        // The file would be left of the deleted document.
+        guard
+            !seal.saysDeleted(
+                note,
+                of: document.document,
+                integrityKey: document.integrityKey,
+                document.application.hierarchy
+            )
+        else { throw StoreSyncError.removalInterrupted(document.document) }
+        _ = try await hooks.createSyncOrigin(Array(file), hierarchy)
+        guard let origin = try await fetchOrigin() else {
+            throw StoreSyncError(
+                .remoteUnavailable,
+                "\(path) on the remote is missing, and can't be read after it was written again. Try again."
+            )
+        }
+        asideWarnings.append("\(path) was missing on the remote, so this device has written it again.")
+        return origin
     }
 
     /// Uploads the store with which all devices will begin.

@@ -29,8 +29,10 @@ public actor SynchronizationOperation: Operation {
     var hasTriedBaselines = false
     /// The clients whose files can't be read.
     var unreadableClients: Set<RemoteIdentifier> = []
-    /// Warnings about stores that were set aside, and about a replica that couldn't be read.
+    /// Warnings about stores that were set aside, a replica that couldn't be read, and a file of the origin that was missing.
     var asideWarnings: [String] = []
+    /// The bytes of the file of the document's origin.
+    var originFile: Data?
     /// What the store held that was set aside or downloaded last: the same content isn't set aside again.
     var kept: KeptContent?
 
@@ -350,10 +352,10 @@ public actor SynchronizationOperation: Operation {
             try state.synchronization(of: key, document.integrityKey)
         }
         // What was remembered of another origin says nothing about this one.
-        guard let memory, memory.origin == origin.identifier else {
-            return SynchronizationMemory(origin: origin.identifier, client: client)
-        }
-        return memory
+        var current = SynchronizationMemory(origin: origin.identifier, client: client)
+        if let memory, memory.origin == origin.identifier { current = memory }
+        if let originFile { current.originFile = originFile }
+        return current
     }
 
     func remember(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {

@@ -9,8 +9,14 @@ extension VerificationOperation {
         let isThere = try await check(path, .syncOrigin(identity)) { origin = try SyncOrigin($0, at: path) }
         let names = try await backend.synchronizationHooks.listSyncHeads(document).compactMap { SyncHeadName($0) }
         if !isThere, !names.isEmpty {
-            let advice = "Wait if it may still be arriving; else restore it from a backup."
-            problem(path, code: "missing", "Without it no device can synchronize. \(advice)")
+            problem(
+                path,
+                code: "missing",
+                """
+                Without it no other device can join. Wait if it may still be arriving; else synchronize on a device that has \
+                synchronized the document before, which writes it again.
+                """
+            )
         }
         guard let origin else { return }
         for name in names.sorted(by: { $0.name < $1.name }) {

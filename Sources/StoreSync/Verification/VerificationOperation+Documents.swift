@@ -31,7 +31,9 @@ extension VerificationOperation {
                 report.warnings.append("\(path) is missing: the document's registration has not fully arrived.")
             }
         }
-        for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document) {
+        // Other names are the software's that syncs the folder. TICoreDataSync's documents don't say which name is the key.
+        for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document)
+        where info?.integrityKey ?? key == key {
             let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
             // TICoreDataSync's own files may have any content.
             try await check(try document.integrityKey(key), role) { _ in }
@@ -117,10 +119,14 @@ extension VerificationOperation {
         // A device that died while creating the document remembers no key yet, but the info names that device.
         guard repairs, isKnown || info.originalDevice == own?.rawValue else {
             for path in missing.sorted() {
+                let creator = path == keyFile && seal.isEncrypted ? " by its creator" : ""
                 problem(
                     path,
                     code: "missing",
-                    "It must always exist. The next registration of the document creates it."
+                    """
+                    It must always exist. The next registration of the document\(creator) creates it, or a verification with \
+                    --repair on a device that has the document.
+                    """
                 )
             }
             return

@@ -27,7 +27,9 @@ extension VerificationOperation {
 
     /// Checks the files that say when the registered clients last pushed or pulled.
     func checkRecentSyncs(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
-        for client in try await backend.documentRegistrationHooks.listClients(document) {
+        // A conflict copy of such a file may be named as another client's.
+        let registered = try await backend.applicationRegistrationHooks.listClients(hierarchy)
+        for client in try await backend.clients(of: document).intersection(registered) {
             let path = document.recentSync(client)
             try await check(path, .recentSync(client, of: identity)) { _ = try RecentSync($0, at: path) }
         }

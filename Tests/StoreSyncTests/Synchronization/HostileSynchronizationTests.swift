@@ -302,7 +302,7 @@ struct HostileSynchronizationTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
-    @Test("A storage that hides where the change sets begin is noticed, and no device begins a second time")
+    @Test("A storage that loses where the change sets begin is noticed, and no device begins a second time")
     func hiddenOrigin() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = try await devices(fixture)
@@ -313,16 +313,14 @@ struct HostileSynchronizationTests {
         let hidden = try fixture.files()
         let joiner = try fixture.device("joiner")
         try insert("unpublished", a)
-        #expect(await code { try await a.synchronize().value } == .rolledBack)
         #expect(await code { try await joiner.synchronize().value } == .remoteUnavailable)
         // Equal to the store with which the document began, so that its upload is nothing new.
         try joiner.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         #expect(await code { try await joiner.synchronize().value } == .remoteUnavailable)
         #expect(try fixture.files()[origin] == nil && Set(fixture.files().keys).isSuperset(of: hidden.keys))
-        #expect(try titles(a).contains("unpublished"))
-        try fixture.put(bytes, at: origin)
         try FileManager.default.removeItem(at: joiner.store)
         try await synchronize(a, b, c, joiner)
+        #expect(try fixture.files()[origin] == bytes)
         for device in [a, b, c, joiner] { #expect(try titles(device).count == 7) }
     }
 
