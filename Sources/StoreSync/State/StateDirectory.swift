@@ -3,7 +3,7 @@ package import FileSupport
 public import Foundation
 import GRDB
 import Keychain
-import SystemPackage
+import SyncCryptography
 import ThreadSupport
 
 /// This device's memory: its client identifiers, what it has seen, and its pending work.
@@ -111,47 +111,6 @@ public final class StateDirectory: Sendable {
         } catch {
             throw StoreSyncError(state: error, at: url)
         }
-    }
-
-    private static func makeDirectory(at url: URL) throws {
-        let present = (try? FileManager.default.contentsOfDirectory(atPath: url.path)) ?? []
-        guard present.isEmpty || present.contains("state.sqlite") || present.contains("locks") else {
-            throw StoreSyncError(
-                .cannotWrite,
-                "\(url.path) holds other files, so it isn't used as a state directory. Name a folder for the state alone."
-            )
-        }
-        do {
-            let locks = url.appending(path: "locks", directoryHint: .isDirectory)
-            try FileManager.default.createDirectory(
-                at: locks,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: url.path)
-            #if canImport(Darwin)
-            var url = url
-            var values = URLResourceValues()
-            values.isExcludedFromBackup = true
-            try url.setResourceValues(values)
-            #endif
-        } catch {
-            throw StoreSyncError(
-                .cannotWrite,
-                """
-                The state directory \(url.path) \(obstacle(at: url)) on this device. Choose another with --state, or check its \
-                permissions.
-                """,
-                cause: error
-            )
-        }
-    }
-
-    /// Why a path can't be made a state directory.
-    private static func obstacle(at url: URL) -> String {
-        guard let status = try? Stat(url.path) else { return "can't be created" }
-        guard status.type == .directory else { return "isn't a directory" }
-        return status.userID.rawValue == geteuid() ? "can't be written" : "belongs to another user"
     }
 
     // MARK: Access
