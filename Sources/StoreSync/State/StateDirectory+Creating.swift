@@ -9,8 +9,7 @@ extension StateDirectory {
     /// It may have lost the database: the keychains open nevertheless.
     static func makeDirectory(at url: URL) throws {
         let present = (try? FileManager.default.contentsOfDirectory(atPath: url.path)) ?? []
-        let isOurs = present.contains("state.sqlite") || present.contains("locks") || present.allSatisfy(Self.isOurs)
-        guard isOurs else {
+        guard present.contains("state.sqlite") || present.contains("locks") || present.allSatisfy(isOurs) else {
             throw StoreSyncError(
                 .cannotWrite,
                 "\(url.path) holds other files, so it isn't used as a state directory. Name a folder for the state alone."
@@ -42,10 +41,11 @@ extension StateDirectory {
         }
     }
 
-    /// Whether a name is of something that is kept beside the database.
+    /// Whether a file of this name may be kept of a state directory.
     private static func isOurs(_ name: String) -> Bool {
         let names = [DeviceSecret.name, keychainsName, "replicas", "applied", "transfers", "pushed"]
-        return names.contains(name) || [keychainName, keychainsAsideName].contains { name.hasPrefix($0) }
+        let prefixes = [keychainName, keychainsAsideName, "state.sqlite"]
+        return names.contains(name) || prefixes.contains { name.hasPrefix($0) }
     }
 
     /// Why a path can't be made a state directory.
