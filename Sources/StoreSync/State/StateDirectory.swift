@@ -251,7 +251,9 @@ extension StateDirectory {
             if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key) {
                 if former.epoch == pin.epoch {
                     // Another process may have seen a later password in the meantime.
-                    pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
+                    if former.passwordVersion ?? 0 > pin.passwordVersion ?? 0 {
+                        (pin.passwordVersion, pin.passwordDigest) = (former.passwordVersion, former.passwordDigest)
+                    }
                 } else {
                     try forgetDocuments(of: key, db)
                 }
@@ -283,13 +285,14 @@ extension StateDirectory {
         )
     }
 
-    /// Remembers how many passwords an application has had, if this device knows it in this epoch.
-    func notePasswordVersion(_ version: UInt32, epoch: UUID, for key: ApplicationKey) throws {
+    /// Remembers the newest key file of an application, if this device knows the application in this epoch.
+    func noteKeyFile(_ keyFile: KeyFile, for key: ApplicationKey) throws {
         try write("password version") { db in
             guard var pin = try StateSchema.fetch(ApplicationPin.self, db, "pin", key), pin.isEncrypted,
-                pin.epoch.flatMap(UUID.init(uuidString:)) == epoch
+                pin.epoch.flatMap(UUID.init(uuidString:)) == keyFile.epoch,
+                pin.passwordVersion ?? 0 <= keyFile.passwordVersion
             else { return }
-            pin.passwordVersion = max(pin.passwordVersion ?? 0, version)
+            pin.note(keyFile)
             try StateSchema.save(pin, db, "pin", key)
         }
     }
