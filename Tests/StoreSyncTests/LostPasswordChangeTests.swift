@@ -2,7 +2,6 @@ import Foundation
 import GRDB
 import Operations
 import RemoteStorage
-import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -63,18 +62,6 @@ private actor FailingBackend: InterceptingBackend {
 
 @Suite("A change of the password whose outcome the storage doesn't report", .timeLimit(.minutes(60)))
 struct LostPasswordChangeTests {
-    /// Changes the password of a device's application.
-    private func change(_ device: Device, through backend: any RemoteBackend) async throws -> Int {
-        let change = PasswordChangeOperation(
-            to: try Password.cheap("another one"),
-            of: device.application,
-            parameters: .interactive,
-            backend: backend,
-            state: device.state
-        )
-        return try await device.supervisor.add(change).value
-    }
-
     @Test("is made, or fails with an error that says what is known", arguments: FailingBackend.Failure.allCases)
     fileprivate func outcome(failure: FailingBackend.Failure) async throws {
         let fixture = try Fixture(password: "correct horse")
@@ -84,12 +71,14 @@ struct LostPasswordChangeTests {
         let former = try #require(try fixture.files()["\(path)"])
         let failing = FailingBackend(device.backend, keyFile: path, failure)
         guard failure != .losesReply else {
-            #expect(try await change(device, through: failing) == 2)
+            #expect(try await device.changePassword(to: "another one", through: failing) == 2)
             let pin = try device.state.pin(for: ApplicationKey(device.backend, fixture.application))
             #expect(pin?.passwordVersion == 2)
             return
         }
-        let error = await #expect(throws: StoreSyncError.self) { try await change(device, through: failing) }
+        let error = await #expect(throws: StoreSyncError.self) {
+            try await device.changePassword(to: "another one", through: failing)
+        }
         let (code, words): (StoreSyncError.Code, String) =
             switch failure {
             case .losesRequest, .isAway: (.remoteUnavailable, "The reply was lost. Try again later.")
@@ -101,7 +90,10 @@ struct LostPasswordChangeTests {
         guard failure != .hasOtherDevice else { return }
         #expect(try (fixture.files()["\(path)"] != former) == failure.hidesSuccess)
         // The remedy.
-        #expect(try await change(device, through: device.backend) == (failure.hidesSuccess ? 3 : 2))
+        #expect(
+            try await device.changePassword(to: "another one", through: device.backend)
+                == (failure.hidesSuccess ? 3 : 2)
+        )
     }
 
     @Test("is told as made if this device can't note it, and repeating it with the same password succeeds")
@@ -110,10 +102,12 @@ struct LostPasswordChangeTests {
         let device = try fixture.device("a")
         _ = try await device.register().value
         let backend = RefusingState(device.backend, keyFile: fixture.hierarchy.passwordTest, state: device.state.url)
-        let error = await #expect(throws: StoreSyncError.self) { try await change(device, through: backend) }
+        let error = await #expect(throws: StoreSyncError.self) {
+            try await device.changePassword(to: "another one", through: backend)
+        }
         #expect(error?.message.contains("is changed, but this device couldn't note that") == true, "\(error as Any)")
         try await backend.allow()
-        #expect(try await change(device, through: backend) == 3)
+        #expect(try await device.changePassword(to: "another one", through: backend) == 3)
     }
 }
 

@@ -43,6 +43,15 @@ public protocol ApplicationRegistrationHooks: ClientNoteHooks {
         _ hierarchy: ApplicationHierarchy
     ) async throws -> Bool
 
+    /// Creates a client's claim to change the password, unless the file exists.
+    ///
+    /// - Returns: The claim that exists now: this one, at most for one client, or another client's; `nil` if it has just been
+    ///   removed.
+    func createPasswordClaim(_ bytes: [UInt8], at path: RemotePath) async throws -> [UInt8]?
+
+    /// Removes a client's claim to change the password.
+    func removePasswordClaim(at path: RemotePath) async throws
+
     /// Creates the client's directory.
     func createClientDeviceDirectory(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws
 
@@ -177,6 +186,17 @@ extension ApplicationRegistrationHooks {
         }
         if present == former, let failure { throw failure }
         return present == bytes
+    }
+
+    /// Creates the file, or reads the existing one.
+    public func createPasswordClaim(_ bytes: [UInt8], at path: RemotePath) async throws -> [UInt8]? {
+        if try await backend.writeIfAbsent(bytes, to: path) { return bytes }
+        return try await backend.smallFile(at: path)
+    }
+
+    /// Removes the file.
+    public func removePasswordClaim(at path: RemotePath) async throws {
+        try await backend.remove(path)
     }
 
     /// Creates the directory.

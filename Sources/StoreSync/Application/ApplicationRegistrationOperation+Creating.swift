@@ -17,11 +17,7 @@ extension ApplicationRegistrationOperation {
         var info: RegistrationInfo { registration.info }
 
         var pin: ApplicationPin {
-            ApplicationPin(
-                encryption: info.isEncrypted ? info.encryption : nil,
-                epoch: info.epoch,
-                passwordVersion: keyFile?.passwordVersion
-            )
+            ApplicationPin(encryption: info.isEncrypted ? info.encryption : nil, epoch: info.epoch, keyFile)
         }
     }
 

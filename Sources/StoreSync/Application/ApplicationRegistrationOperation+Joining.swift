@@ -69,6 +69,7 @@ extension ApplicationRegistrationOperation {
         let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: passwordTest, pin: known.pin)
         let unlocked = try await unlocking.unlock(sealed, trying: known.password, context)
         var remote = remote
+        remote.warnings += unlocked.warnings
         decideWhetherAgainApplies(&remote, unlocked.seal)
         try await refuseRemovedClient(&remote, unlocked.seal)
         let client = if let client = known.client { client } else { try await clientIdentifier(context) }

@@ -56,6 +56,8 @@ struct ApplicationUnlocking: Sendable {
         var seal: ApplicationSeal
         var keyFile: KeyFile
         var pin: ApplicationPin
+        /// Warnings for the user, in full sentences.
+        var warnings: [String]
     }
 
     /// Refuses an application that was encrypted when this device last saw it and now lacks a part of its encryption.
@@ -209,16 +211,22 @@ struct ApplicationUnlocking: Sendable {
             )
         }
         try refuseForeign(info)
-        let pin = ApplicationPin(
-            encryption: info.encryption,
-            epoch: info.epoch,
-            passwordVersion: keyFile.passwordVersion
-        )
+        let pin = ApplicationPin(encryption: info.encryption, epoch: info.epoch, keyFile)
         let seal = ApplicationSeal(
             application: hierarchy.application,
             key: EpochKey(master: master, epoch: keyFile.epoch)
         )
-        return Unlocked(seal: seal, keyFile: keyFile, pin: pin)
+        let warnings = sealed.pin?.contradicts(keyFile) == true ? [otherPassword] : []
+        return Unlocked(seal: seal, keyFile: keyFile, pin: pin, warnings: warnings)
+    }
+
+    /// Another device has overwritten the password that this device knows.
+    private var otherPassword: String {
+        """
+        Another device has changed the password of \(hierarchy.application) at the same time as the last change that this \
+        device knows of, or after an older key file was put back. The other device's password is the valid one. If it \
+        shouldn't be, change the password again.
+        """
     }
 
     /// Refuses the registration of another encrypted application.
@@ -254,10 +262,11 @@ struct ApplicationUnlocking: Sendable {
                 .rolledBack,
                 """
                 The password of \(hierarchy.application) was changed, but the remote has an older key file. The \
-                current one is still arriving, or the storage was put back to an older state. Try again when \
-                everything has arrived. If the storage was really put back, change the password on a device that hasn't \
-                seen the change, or in a new state directory (--state) with the former password, until it was changed \
-                \(seen) times in all, now \(keyFile.passwordVersion): then this device continues.
+                current one is still arriving, another device that changed the password at the same time has \
+                overwritten it, or the storage was put back to an older state. Try again when everything has arrived. If \
+                the older file stays, change the password on a device that hasn't seen the change, or in a new state \
+                directory (--state) with the password of that file, until the application has had \(seen) passwords in \
+                all, now \(keyFile.passwordVersion): then this device continues.
                 """
             )
         }

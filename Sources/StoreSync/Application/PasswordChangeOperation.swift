@@ -81,13 +81,19 @@ public actor PasswordChangeOperation: Operation {
             )
             context.reportProgress(0.8)
             try Task.checkCancellation()
+            // Only one operation of this device relies on the claim of its client.
+            let lock = try await context.blocking { [state] in
+                try state.lock(.password(key), .exclusive, by: context.name)
+            }
+            defer { lock.release() }
+            let client = try await context.blocking { [state] in try state.peekClientIdentifier(for: key) }
             // The write changes the password, and an interruption must not hide that.
             let isChanged = try await context.shielded { [hooks, hierarchy, state] in
-                guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else { return false }
+                guard try await hooks.changePassword(from: former, to: changed, by: client, hierarchy) else {
+                    return false
+                }
                 do {
-                    try await context.blocking {
-                        try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
-                    }
+                    try await context.blocking { try state.noteKeyFile(changed, for: key) }
                 } catch let error as StoreSyncError {
                     throw StoreSyncError(
                         error.code,

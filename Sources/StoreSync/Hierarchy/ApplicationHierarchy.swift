@@ -8,12 +8,14 @@ public import RemoteStorage
 ///       ClientDevices/<client>/deviceInfo.plist
 ///       Documents/<document>/…                      DocumentHierarchy
 ///       Encryption/salt.ticdsync, test.ticdsync, successor-<epoch>.ticdsync
+///       Encryption/password-<epoch>-<version>.ticdsync   while a client changes the password
 ///       Information/registration.plist
 ///       Information/DeletedDocuments/<document>.plist
 ///       Information/DeletedClients/<client>-<remover>.plist, or TICoreDataSync's <client>.plist
 ///       Information/Keychain/<client>.ticdsync       in encrypted applications, once an item exists
 ///
-/// The names and paths are TICoreDataSync's, except `registration.plist`, `Keychain` and the proof of a successor.
+/// The names and paths are TICoreDataSync's, except `registration.plist`, `Keychain`, the proof of a successor and the
+/// claim to a password.
 public struct ApplicationHierarchy: Sendable, Hashable {
     /// The application's identifier.
     public let application: RemoteIdentifier
@@ -70,9 +72,25 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     public var passwordTest: RemotePath { encryption.appending(literal: "test.ticdsync") }
 
     /// The proof that the creator of the application of this epoch had the former application's keys.
-    public func successor(_ epoch: UUID) -> RemotePath {
-        guard let name = try? RemoteIdentifier("\(Self.successorPrefix)\(epoch.uuidString)") else {
-            preconditionFailure("a UUID is valid in an identifier")
+    public func successor(_ epoch: UUID) -> RemotePath { encryptionFile("\(Self.successorPrefix)\(epoch.uuidString)") }
+
+    /// The claim of the client that may write this version of the key file.
+    public func passwordClaim(_ version: UInt32, of epoch: UUID) -> RemotePath {
+        encryptionFile("\(Self.passwordClaimPrefix)\(epoch.uuidString)-\(version)")
+    }
+
+    /// The version in the name of a claim to a password of this epoch; `nil` if the name has another form.
+    static func passwordVersion(ofClaimNamed name: String, epoch: UUID) -> UInt32? {
+        let prefix = "\(passwordClaimPrefix)\(epoch.uuidString)-"
+        guard name.hasPrefix(prefix), name.hasSuffix(".ticdsync") else { return nil }
+        return UInt32(name.dropFirst(prefix.count).dropLast(".ticdsync".count))
+    }
+
+    private static let passwordClaimPrefix = "password-"
+
+    private func encryptionFile(_ name: String) -> RemotePath {
+        guard let name = try? RemoteIdentifier(name) else {
+            preconditionFailure("a UUID and a number are valid in an identifier")
         }
         return encryption.appending(name, extension: "ticdsync")
     }

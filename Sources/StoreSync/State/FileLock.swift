@@ -14,6 +14,8 @@ final class FileLock: Sendable {
     enum Subject: Sendable {
         /// A device's identity in an application: shared by operations that use it, exclusive for changing it.
         case application(ApplicationKey)
+        /// Changing an application's password.
+        case password(ApplicationKey)
         /// Synchronizing an application's keychain.
         case keychain(ApplicationKey)
         /// Pushing a document.
@@ -28,6 +30,7 @@ final class FileLock: Sendable {
             let parts =
                 switch self {
                 case .application(let key): ["application", key.remote, key.application]
+                case .password(let key): ["password", key.remote, key.application]
                 case .keychain(let key): ["keychain", key.remote, key.application]
                 case .document(let key):
                     ["document", key.application.remote, key.application.application, key.document]
@@ -42,6 +45,7 @@ final class FileLock: Sendable {
         var exclusionKey: ExclusionKey {
             switch self {
             case .application(let key): ExclusionKey("\(key.application) at \(key.remote)")
+            case .password(let key): ExclusionKey("password of \(key.application) at \(key.remote)")
             case .keychain(let key): ExclusionKey("keychain of \(key.application) at \(key.remote)")
             case .document(let key):
                 ExclusionKey("document \(key.document) of \(key.application.application) at \(key.application.remote)")
@@ -54,6 +58,7 @@ final class FileLock: Sendable {
         fileprivate var description: String {
             switch self {
             case .application(let key): "This device's registration with \(key.application)"
+            case .password(let key): "The password of \(key.application)"
             case .keychain(let key): "The keychain of \(key.application)"
             case .document(let key): "The document \(key.document)"
             case .synchronization(let key): "The replica of the document \(key.document)"

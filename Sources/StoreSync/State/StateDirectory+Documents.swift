@@ -200,10 +200,18 @@ extension StateDirectory {
     }
 
     /// Remembers that a store needn't be replaced any more, because it was merged with what the document has.
-    func keepStore(at path: String, document key: DocumentKey) throws {
-        guard try store(at: path, document: key)?.mustReplace == true else { return }
+    ///
+    /// If it was pushed or pulled when another document had the name, it contains none of this document's uploads.
+    func keepStore(at path: String, document key: DocumentKey, integrityKey: String) throws {
+        guard let store = try store(at: path, document: key), store.mustReplace || store.integrityKey != integrityKey
+        else { return }
         try write("merged store") { db in
             guard var store = try StateSchema.fetchStore(db, at: path, key) else { return }
+            if store.integrityKey != integrityKey {
+                let file = store.file
+                store = StoreRecord(path: path, document: key, integrityKey: integrityKey)
+                store.file = file
+            }
             store.mustReplace = false
             try StateSchema.save(store, db)
         }

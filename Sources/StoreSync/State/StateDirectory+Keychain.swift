@@ -75,7 +75,7 @@ extension StateDirectory {
         // The staging directories on the remote are the other device's.
         try write("forgetting the other device") { try $0.execute(sql: "DELETE FROM client; DELETE FROM staging") }
         let directory = try Directory(path: url.path)
-        let name = "of-another-device-\(item.uuidString)"
+        let name = "\(Self.keychainsAsideName)\(item.uuidString)"
         try directory.makeDirectory(name)
         let aside = try directory.directory(name)
         // Those of applications, and the device's own with its journal.
@@ -89,7 +89,10 @@ extension StateDirectory {
         for directory in [aside, directory] { try directory.synchronize() }
     }
 
-    private static let keychainName = "keychain.sqlite"
+    /// The name of the device's own keychain, with which those of its journal begin.
+    static let keychainName = "keychain.sqlite"
+    /// The beginning of the names of directories in which keychains are set aside.
+    static let keychainsAsideName = "of-another-device-"
 
     private var keychainURL: URL { url.appending(path: Self.keychainName) }
 

@@ -3,7 +3,7 @@ package import FileSupport
 public import Foundation
 import GRDB
 import Keychain
-import SystemPackage
+import SyncCryptography
 import ThreadSupport
 
 /// This device's memory: its client identifiers, what it has seen, and its pending work.
@@ -111,47 +111,6 @@ public final class StateDirectory: Sendable {
         } catch {
             throw StoreSyncError(state: error, at: url)
         }
-    }
-
-    private static func makeDirectory(at url: URL) throws {
-        let present = (try? FileManager.default.contentsOfDirectory(atPath: url.path)) ?? []
-        guard present.isEmpty || present.contains("state.sqlite") || present.contains("locks") else {
-            throw StoreSyncError(
-                .cannotWrite,
-                "\(url.path) holds other files, so it isn't used as a state directory. Name a folder for the state alone."
-            )
-        }
-        do {
-            let locks = url.appending(path: "locks", directoryHint: .isDirectory)
-            try FileManager.default.createDirectory(
-                at: locks,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: url.path)
-            #if canImport(Darwin)
-            var url = url
-            var values = URLResourceValues()
-            values.isExcludedFromBackup = true
-            try url.setResourceValues(values)
-            #endif
-        } catch {
-            throw StoreSyncError(
-                .cannotWrite,
-                """
-                The state directory \(url.path) \(obstacle(at: url)) on this device. Choose another with --state, or check its \
-                permissions.
-                """,
-                cause: error
-            )
-        }
-    }
-
-    /// Why a path can't be made a state directory.
-    private static func obstacle(at url: URL) -> String {
-        guard let status = try? Stat(url.path) else { return "can't be created" }
-        guard status.type == .directory else { return "isn't a directory" }
-        return status.userID.rawValue == geteuid() ? "can't be written" : "belongs to another user"
     }
 
     // MARK: Access
@@ -292,7 +251,9 @@ extension StateDirectory {
             if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key) {
                 if former.epoch == pin.epoch {
                     // Another process may have seen a later password in the meantime.
-                    pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
+                    if former.passwordVersion ?? 0 > pin.passwordVersion ?? 0 {
+                        (pin.passwordVersion, pin.passwordDigest) = (former.passwordVersion, former.passwordDigest)
+                    }
                 } else {
                     try forgetDocuments(of: key, db)
                 }
@@ -324,13 +285,14 @@ extension StateDirectory {
         )
     }
 
-    /// Remembers how many passwords an application has had, if this device knows it in this epoch.
-    func notePasswordVersion(_ version: UInt32, epoch: UUID, for key: ApplicationKey) throws {
+    /// Remembers the newest key file of an application, if this device knows the application in this epoch.
+    func noteKeyFile(_ keyFile: KeyFile, for key: ApplicationKey) throws {
         try write("password version") { db in
             guard var pin = try StateSchema.fetch(ApplicationPin.self, db, "pin", key), pin.isEncrypted,
-                pin.epoch.flatMap(UUID.init(uuidString:)) == epoch
+                pin.epoch.flatMap(UUID.init(uuidString:)) == keyFile.epoch,
+                pin.passwordVersion ?? 0 <= keyFile.passwordVersion
             else { return }
-            pin.passwordVersion = max(pin.passwordVersion ?? 0, version)
+            pin.note(keyFile)
             try StateSchema.save(pin, db, "pin", key)
         }
     }

@@ -1,6 +1,8 @@
+import ByteCoding
 import ContentDigests
 import DatabaseSupport
 import RemoteStorage
+import SyncCryptography
 
 /// The key of an application in this device's memory.
 public struct ApplicationKey: Hashable, Sendable, Codable {
@@ -40,8 +42,31 @@ struct ApplicationPin: Hashable, Sendable, Codable {
     var epoch: String?
     /// How many passwords an encrypted application has had; a lower number means that an older key file was restored.
     var passwordVersion: UInt32?
+    /// Digest of the key file with that number: of two devices that change the password at once, one overwrites the other's.
+    var passwordDigest: String?
 
     var isEncrypted: Bool { encryption != nil }
+}
+
+extension ApplicationPin {
+    init(encryption: String?, epoch: String?, _ keyFile: KeyFile?) {
+        self.init(encryption: encryption, epoch: epoch)
+        keyFile.map { note($0) }
+    }
+
+    /// Whether the key file differs from the last that this device has seen, although both have the same number.
+    func contradicts(_ keyFile: KeyFile) -> Bool {
+        passwordVersion == keyFile.passwordVersion && passwordDigest.map { $0 != keyFile.digest } ?? false
+    }
+
+    /// Remembers a key file of this epoch.
+    mutating func note(_ keyFile: KeyFile) {
+        (passwordVersion, passwordDigest) = (keyFile.passwordVersion, keyFile.digest)
+    }
+}
+
+extension KeyFile {
+    fileprivate var digest: String { Blake2b.digest(of: bytes).hexadecimal }
 }
 
 /// What this device remembers of one local store of a document.

@@ -157,9 +157,13 @@ public actor SynchronizationOperation: Operation {
         if !merged.isWaiting, !news.missesSets { hasTriedBaselines = false }
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
-        try await context.blocking { [state, key, request] in
-            // A client that was removed and came back has merged its store.
-            try state.keepStore(at: LocalStore(request.url).path, document: key)
+        try await context.blocking { [state, key, request, document] in
+            // A client that was removed and came back has merged its store, and so has one whose document was created again.
+            try state.keepStore(
+                at: LocalStore(request.url).path,
+                document: key,
+                integrityKey: document.integrityKey
+            )
         }
         // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.
         var late = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []

@@ -109,15 +109,17 @@ extension WholeStoreUploadOperation {
 
     private func replaced(_ store: LocalStore, _ published: PublishedStores) -> StoreSyncError {
         let remedy =
-            published.published.isEmpty
-            ? """
-            No device has pushed a store since: if this one is still wanted, copy it to another place, and push or \
-            synchronize the copy.
-            """
-            : """
-            If it may hold edits that you need, copy it to another place. Then pull with --overwrite before you push or \
-            synchronize.
-            """
+            request.baseline != nil
+            ? "Synchronize again: that merges the store with what the document has."
+            : published.published.isEmpty
+                ? """
+                No device has pushed a store since: if this one is still wanted, copy it to another place, and push or \
+                synchronize the copy.
+                """
+                : """
+                If it may hold edits that you need, copy it to another place. Then pull with --overwrite before you push or \
+                synchronize.
+                """
         return StoreSyncError(
             .documentReplaced,
             """

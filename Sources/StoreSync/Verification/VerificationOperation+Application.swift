@@ -38,7 +38,10 @@ extension VerificationOperation {
         known.insert(hierarchy.passwordTest)
         count(hierarchy.passwordTest, Int64(sealed.passwordTest.count))
         do {
-            seal = try await unlocking.unlock(sealed, context).seal
+            let unlocked = try await unlocking.unlock(sealed, context)
+            seal = unlocked.seal
+            report.warnings += unlocked.warnings
+            try await checkPasswordClaims(besides: unlocked.keyFile)
             return true
         } catch let error as StoreSyncError where Self.damages.contains(error.code) {
             let isForeign = (try? unlocking.refuseForeign(sealed.info)) == nil
@@ -91,6 +94,29 @@ extension VerificationOperation {
             code: "missing",
             "It must always exist where files are sealed. The next device that registers for the first time creates it."
         )
+    }
+
+    /// Checks the claims to change the password: those to a version that exists are leftovers, others may be in use.
+    private func checkPasswordClaims(besides keyFile: KeyFile) async throws {
+        for item in try await hooks.listItems(in: hierarchy.encryption) ?? [] {
+            let version = ApplicationHierarchy.passwordVersion(ofClaimNamed: item.name, epoch: keyFile.epoch)
+            guard let version else { continue }
+            let path = hierarchy.passwordClaim(version, of: keyFile.epoch)
+            known.insert(path)
+            if version > keyFile.passwordVersion {
+                report.warnings.append(
+                    """
+                    \(path) belongs to a change of the password, which is in progress or was interrupted. If it was \
+                    interrupted, change the password again.
+                    """
+                )
+            } else if repairs {
+                try await hooks.removeLeftover(at: path)
+                repaired(path)
+            } else {
+                report.warnings.append("\(path) is left from a change of the password: --repair removes it.")
+            }
+        }
     }
 
     /// Checks the staging directories: this device's are leftovers, those of other devices may still be in use.

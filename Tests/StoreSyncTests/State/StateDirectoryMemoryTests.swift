@@ -182,8 +182,19 @@ struct StateDirectoryMemoryTests {
         try state.noteUnchanged(compared)
         let marked = try #require(try state.store(at: "/a", document: diary))
         #expect(marked.mustReplace && marked.contentRoot == "beef")
-        try state.keepStore(at: "/a", document: diary)
+        try state.keepStore(at: "/a", document: diary, integrityKey: compared.integrityKey)
         #expect(try state.store(at: "/a", document: diary) == compared)
+    }
+
+    @Test("a store that is merged with another document of the same name contains nothing of the former one's uploads")
+    func mergedWithAnotherDocument() throws {
+        try state.commitPull(StateFixture.store("/a"))
+        try state.beginPull(StateFixture.store("/a"), with: nil)
+        try state.markStoresForReplacement(document: diary)
+        try state.keepStore(at: "/a", document: diary, integrityKey: "another")
+        #expect(
+            try state.stores(of: diary) == [StoreRecord(path: "/a", document: diary, integrityKey: "another")]
+        )
     }
 
     @Test("a pull that was cut off after it had replaced the store is recognized by the store's content")

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import RemoteStorage
+import SyncCryptography
 import Testing
 import ThreadSupport
 
@@ -48,6 +49,24 @@ struct StateDirectoryTests {
         try Data().write(to: fixture.url.appendingPathComponent("letter.txt"))
         expect(.cannotWrite, "a folder for the state alone")
         #expect(try mode(fixture.url) == 0o755)
+    }
+
+    @Test("is opened again if it has lost everything but its keychains, which it still opens")
+    func keychainsAlone() async throws {
+        let state = try fixture.open()
+        let (application, key) = (StateFixture.notes, MasterKey())
+        try await state.keep(key, for: application, epoch: "one", on: nil)
+        _ = try await state.keychain(for: application, entitlements: nil, on: nil)
+        for name in try FileManager.default.contentsOfDirectory(atPath: fixture.url.path)
+        where !name.hasPrefix("keychain") {
+            try FileManager.default.removeItem(at: fixture.url.appendingPathComponent(name))
+        }
+        #expect(try await fixture.open().masterKey(for: application, epoch: "one", on: nil) == key)
+        for name in ["state.sqlite", "locks"] {
+            try FileManager.default.removeItem(at: fixture.url.appendingPathComponent(name))
+        }
+        try Data().write(to: fixture.url.appendingPathComponent("letter.txt"))
+        expect(.cannotWrite, "a folder for the state alone")
     }
 
     @Test("is refused if a file exists at its path")

@@ -38,6 +38,35 @@ struct AutomaticBaselineTests {
         }
     }
 
+    @Test(
+        "A device that pulled its store before the document or the application was created again writes baselines of it",
+        arguments: [false, true]
+    )
+    func createdAgain(isApplication: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try a.execute("INSERT INTO note (title) VALUES ('first')")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        if isApplication {
+            _ = try await a.removeApplication().value
+            _ = try await a.push().value
+            _ = try await b.supervisor.add(b.registration(registersAgain: true)).value
+        } else {
+            _ = try await a.removeDocument().value
+            _ = try await a.push(recreates: true).value
+        }
+        _ = try await a.synchronize().value
+        try b.execute("INSERT INTO note (title) VALUES ('of b')")
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        #expect(try await b.vacuum().value.isBaselineWritten)
+        let former = try uploads(b, fixture)
+        for _ in 0..<2 { #expect(try await edit(b).warnings.isEmpty) }
+        #expect(try !uploads(b, fixture).isSubset(of: former))
+        #expect(try await b.verify().value.problems.isEmpty)
+    }
+
     @Test("A baseline that no head names is found on the remote before another one is written")
     func lookUp() async throws {
         let fixture = try Fixture(password: "correct horse")
