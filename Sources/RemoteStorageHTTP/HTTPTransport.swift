@@ -175,12 +175,14 @@ package final class HTTPTransport: HTTPSending {
             url.isOnServer(of: base)
         else {
             let server = url?.origin ?? "another server"
+            let isOwnServer = url?.addsTLS(to: base) == true
             let remedy =
-                url?.addsTLS(to: base) == true
+                isOwnServer
                 ? "Use \(server.replacing(/^https/, with: "webdavs"))."
                 : "A network's login page may be in the way: sign in, then try again. If you trust \(server), use its URL."
             throw RemoteError(
-                .notAllowed,
+                // A login page's redirects end when the user signs in.
+                isOwnServer ? .notAllowed : .unavailable,
                 """
                 \(settings.name) redirects to \(server). No redirect to another scheme, host or port is followed, to protect \
                 the credentials. \(remedy)

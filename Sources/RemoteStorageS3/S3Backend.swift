@@ -18,7 +18,8 @@ import ThreadSupport
 ///   created, and before its content is removed. A move isn't atomic: it copies each file, then removes the originals.
 /// - Requests are sent again if a response is lost or the server is too busy. Each file carries the identifier of the write
 ///   that created it. A retry that is refused because the first attempt succeeded is recognized by it.
-/// - Redirects are reported, never followed. Nothing is sent to another machine without TLS unless that is allowed.
+/// - Redirects are reported, never followed. A success counts only if it is an S3 server's, not a login page's.
+/// - Nothing is sent to another machine without TLS unless that is allowed.
 ///
 /// The bucket must exist: a missing bucket is an error (``/RemoteStorage/RemoteError/Code/unavailable``), and is never created. Names with
 /// control characters or backslashes are refused.
@@ -118,7 +119,8 @@ public actor S3Backend: RemoteBackend {
         if response.isSuccess {
             let isAmazon = location.origin.contains(".amazonaws.com")
             profile = profile ?? S3ServerProfile.recognise(response.headers, isAmazon: isAmazon)
-            hasAnswered = true
+            // A network's login page is no answer of the server, which is probed if it isn't recognized.
+            hasAnswered = hasAnswered || response.headers.contains(name: "ETag")
         }
         return response
     }
@@ -136,15 +138,53 @@ public actor S3Backend: RemoteBackend {
     ) throws -> Document {
         try check(response, at: path)
         do {
-            return try parse(response.bytes)
+            let document = try parse(response.bytes)
+            hasAnswered = true
+            return document
         } catch {
             throw RemoteError(
                 .unavailable,
-                "The answer of \(identity) about “\(path)” isn't valid: \(error). Is it an S3 server?",
+                """
+                The answer of \(identity) about “\(path)” isn't valid: \(error). Is it an S3 server? A network's login page \
+                may be in the way: sign in, then try again.
+                """,
                 path: path,
                 cause: error
             )
         }
+    }
+
+    /// Returns the tag of the file that a request has written or asked for; throws the failure that the response reports.
+    ///
+    /// A success without a tag is a failure, too: every S3 server tags what it stores, and a network's login page has no tag.
+    @discardableResult
+    func tag(of response: HTTPResponse, at path: RemotePath) throws -> String {
+        try check(response, at: path)
+        // The answers to copies and completions have it in their XML, whose root element servers name differently.
+        guard
+            let tag = response.headers.first(name: "ETag") ?? (try? S3Element(response.bytes, named: nil))?["ETag"]
+        else { throw foreignAnswer("has no ETag", at: path) }
+        return tag
+    }
+
+    /// Throws if a gateway has no server for a request: S3's own 404 has a body that names an error.
+    func checkRoute(_ response: HTTPResponse, at path: RemotePath) throws(RemoteError) {
+        guard let failure = S3Failure(response), failure.code == nil, [404, 410].contains(failure.status) else {
+            return
+        }
+        throw foreignAnswer("has HTTP status \(failure.status) and no S3 error", at: path)
+    }
+
+    /// The error of an answer that no S3 server gives.
+    func foreignAnswer(_ flaw: String, at path: RemotePath) -> RemoteError {
+        RemoteError(
+            .unavailable,
+            """
+            The answer of \(identity) about “\(path)” \(flaw), so it isn't an S3 server's. Check the URL. A network's login \
+            page may be in the way: sign in, then try again.
+            """,
+            path: path
+        )
     }
 
     // MARK: Directories
@@ -184,7 +224,7 @@ public actor S3Backend: RemoteBackend {
     /// This must not run concurrently with a request that writes into the directory: SeaweedFS may lose one of the two.
     func putDirectory(_ path: RemotePath) async throws {
         guard path != .root else { return }
-        try check(try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
+        try tag(of: try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
     }
 
     /// Whether names can be stored.

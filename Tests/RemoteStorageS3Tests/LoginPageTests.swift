@@ -2,6 +2,7 @@ import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
 import Testing
+import ThreadSupport
 
 @testable import RemoteStorageS3
 
@@ -47,5 +48,138 @@ struct LoginPageTests {
             try await Self.backend([("Content-Type", "text/html")]).read(RemotePath("file"), range: range)
         }
         #expect(error?.code == .unavailable && error?.message.contains("login page") == true, "\(error as Any)")
+    }
+
+    @Test("isn't read as the rest of a file whose version the server doesn't identify")
+    func rest() async throws {
+        var file = PartedDownloadTests.OneFile(bytes: PartedDownloadTests.pattern(3 * PartedDownloadTests.partSize))
+        file.answer = { number, usual in
+            var response = usual
+            response.headers.remove(name: "ETag")
+            return number == 1 ? response : Self.page
+        }
+        let backend = try file.backend
+        let error = await #expect(throws: RemoteError.self) { try await backend.read(RemotePath("file")) }
+        #expect(error?.code == .unavailable && error?.message.contains("login page") == true, "\(error as Any)")
+    }
+
+    @Test(
+        "as HTTP status 404 isn't taken for a missing bucket or directory",
+        arguments: [nil, "file", "directory/file"]
+    )
+    func missingRoute(name: String?) async throws {
+        let path = try name.map { try RemotePath($0) } ?? .root
+        for request in [
+            { _ = try await $0.status(of: path) }, { _ = try await $0.list(path) },
+            { try await $0.remove(RemotePath("file")) },
+        ] as [@Sendable (S3Backend) async throws -> Void] {
+            let bucket = ConditionalBucket { _ in HTTPResponse(status: 404, headers: [:], bytes: Self.page.bytes) }
+            let error = await #expect(throws: RemoteError.self) { try await request(bucket.backend()) }
+            #expect(error?.code == .unavailable && error?.message.contains("Check the URL") == true, "\(error as Any)")
+        }
+    }
+
+    // MARK: In place of one answer
+
+    static let page = HTTPResponse(
+        status: 200,
+        headers: ["Content-Type": "text/html"],
+        bytes: Array("<html><body><form action='/login'>Sign in</form></body></html>".utf8)
+    )
+    private static let answers = [
+        page,
+        HTTPResponse(status: 302, headers: ["Location": "http://login.example/?from=here"], bytes: page.bytes),
+        HTTPResponse(status: 511, headers: ["Content-Type": "text/html"], bytes: page.bytes),
+    ]
+
+    /// A request to a backend, and whether it may be repeated after an error.
+    struct Step: Sendable, CustomStringConvertible {
+        let description: String
+        var mayBeRepeated = true
+        let run: @Sendable (S3Backend) async throws -> Void
+    }
+
+    private static let steps = [
+        Step(description: "write") { try await $0.write([1, 2], to: RemotePath("new"), when: .always) },
+        Step(description: "create") { try await $0.write([1, 2], to: RemotePath("new/file"), when: .ifAbsent) },
+        Step(description: "replace") {
+            let tag = try #require(try await $0.status(of: RemotePath("file"))?.tag)
+            try await $0.write([1, 2], to: RemotePath("file"), when: .ifMatches(tag))
+        },
+        Step(description: "write in parts") { try await $0.write(large, to: RemotePath("new"), when: .always) },
+        Step(description: "create in parts") { try await $0.write(large, to: RemotePath("new"), when: .ifAbsent) },
+        Step(description: "create a directory") { try await $0.createDirectory(at: RemotePath("new")) },
+        Step(description: "copy") { try await $0.copy(RemotePath("file"), to: RemotePath("new"), when: .always) },
+        Step(description: "copy in parts") {
+            try await $0.copy(RemotePath("large"), to: RemotePath("new"), when: .always)
+        },
+        Step(description: "move", mayBeRepeated: false) {
+            try await $0.move(RemotePath("directory"), to: RemotePath("new"))
+        },
+        Step(description: "remove") { try await $0.remove(RemotePath("directory")) },
+    ]
+    private static let large = [UInt8](0..<50)
+
+    private static func bucket(
+        server: String? = "SeaweedFS 30GB 4.48",
+        _ meddle: @escaping @Sendable (Int) -> HTTPResponse? = { _ in nil }
+    ) -> ConditionalBucket {
+        ConditionalBucket(
+            ["file": [1], "large": large, "directory/a": [2], "directory/inner/b": [3]],
+            server: server,
+            meddle
+        )
+    }
+
+    @Test(
+        "is never taken for the success of a request, and what it stopped succeeds afterwards",
+        arguments: steps,
+        0..<3
+    )
+    func oneAnswer(step: Step, answer: Int) async throws {
+        let undisturbed = Self.bucket()
+        try await step.run(undisturbed.backend())
+        let count = undisturbed.state.withLock(\.requests)
+        #expect(count > 1)
+        for number in 0..<count {
+            let bucket = Self.bucket { $0 == number ? Self.answers[answer] : nil }
+            let backend = try bucket.backend()
+            do {
+                try await step.run(backend)
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable, "request \(number): \(error)")
+                guard step.mayBeRepeated else { continue }
+                try await step.run(backend)
+            }
+            #expect(bucket.files == undisturbed.files, "request \(number)")
+        }
+    }
+
+    @Test("disproves no capability of an unknown server", arguments: 0..<3)
+    func probes(answer: Int) async throws {
+        let undisturbed = Self.bucket(server: nil)
+        let expected = try await undisturbed.backend().capabilities()
+        #expect(expected.isSuperset(of: [.exclusiveCreate, .conditionalReplace]))
+        for number in 0..<undisturbed.state.withLock(\.requests) {
+            let bucket = Self.bucket(server: nil) { $0 == number ? Self.answers[answer] : nil }
+            let backend = try bucket.backend()
+            do {
+                let found = try await backend.capabilities()
+                #expect(found == expected, "request \(number)")
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable, "request \(number): \(error)")
+                #expect(try await backend.capabilities() == expected, "request \(number)")
+            }
+        }
+    }
+
+    @Test("hides no server that is recognized by its name")
+    func recognition() async throws {
+        let isCaught = Locked(true)
+        let bucket = Self.bucket { _ in isCaught.withLock(\.self) ? Self.page : nil }
+        let backend = try bucket.backend()
+        await #expect(throws: RemoteError.self) { try await backend.list(.root) }
+        isCaught.withLock { $0 = false }
+        #expect(try await backend.capabilities().contains(.resumableWrite))
     }
 }

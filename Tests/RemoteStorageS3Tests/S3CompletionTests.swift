@@ -115,7 +115,9 @@ struct S3LateCompletionTests {
                     return nil
                 }
                 state.file = file
-                return xml("<CompleteMultipartUploadResult/>")
+                return xml(
+                    " \n<?xml version=\"1.0\"?><CompleteMultipartUploadResult><ETag>2</ETag></CompleteMultipartUploadResult>"
+                )
             default: break
             }
             return HTTPResponse(status: 404, headers: [:], bytes: [])

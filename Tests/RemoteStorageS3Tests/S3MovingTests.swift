@@ -46,16 +46,23 @@ struct S3MovingTests {
             let source = request.headers.first { $0.0 == "X-Amz-Copy-Source" }?.1
             let bytes = objects[source.map { String($0.dropFirst("/bucket/".count)) } ?? key]
             switch request.method {
-            case .PUT where source == nil: objects[key] = []
+            case .PUT where source == nil:
+                objects[key] = []
+                return HTTPResponse(status: 200, headers: ["ETag": "\"[]\""], bytes: [])
             case .PUT where bytes.map { $0.count > largestCopy } ?? false:
                 return HTTPResponse(status: 400, headers: [:], bytes: [])
-            case .PUT where bytes != nil: objects[key] = bytes
-            case .DELETE: objects[key] = nil
+            case .PUT where bytes != nil:
+                objects[key] = bytes
+                let xml = "<CopyObjectResult><ETag>\"\(bytes ?? [])\"</ETag></CopyObjectResult>"
+                return HTTPResponse(status: 200, headers: [:], bytes: Array(xml.utf8))
+            case .DELETE:
+                objects[key] = nil
+                return HTTPResponse(status: 204, headers: [:], bytes: [])
             case .HEAD where bytes != nil: break
             default: return HTTPResponse(status: 404, headers: [:], bytes: [])
             }
             let size = ["Content-Length": "\(bytes?.count ?? 0)", "ETag": "\"\(bytes ?? [])\""] as HTTPHeaders
-            return HTTPResponse(status: 200, headers: request.method == .HEAD ? size : [:], bytes: [])
+            return HTTPResponse(status: 200, headers: size, bytes: [])
         }
 
         /// Starts, continues or completes an upload whose parts are copies; ends it without completing it on DELETE.
@@ -67,7 +74,7 @@ struct S3MovingTests {
         ) -> HTTPResponse {
             let headers = Dictionary(request.headers) { first, _ in first }
             let number = query.first { $0.name == "partNumber" }.flatMap { Int($0.value ?? "") }
-            var xml = "<CompleteMultipartUploadResult/>"
+            var xml = "<CompleteMultipartUploadResult><ETag>\"1\"</ETag></CompleteMultipartUploadResult>"
             if query.contains(where: { $0.name == "uploads" }) {
                 parts.withLock { $0[key] = [:] }
                 xml = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"

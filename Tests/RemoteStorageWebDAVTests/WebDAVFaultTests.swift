@@ -259,7 +259,7 @@ extension WebDAVTests {
                 _ = try await backend.list(.root)
                 Issue.record("a redirect to another server was followed")
             } catch let error as RemoteError {
-                #expect(error.code == .notAllowed)
+                #expect(error.code == .unavailable)
             }
             #expect(stranger.lines.isEmpty)
         }

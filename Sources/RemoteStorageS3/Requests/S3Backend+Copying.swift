@@ -22,7 +22,7 @@ extension S3Backend {
             source.key.hasSuffix("/")
             ? try await perform(.PUT, destination, payload: S3Payload([]))
             : try await perform(.PUT, destination, headers: headers)
-        try check(response, at: path)
+        try tag(of: response, at: path)
     }
 
     /// A key to copy, and the path that errors name.
@@ -74,17 +74,7 @@ extension S3Backend {
             ]
         )
         if S3Failure(response)?.code == "NoSuchUpload" { throw lost(upload.write) }
-        let result = try parsed(response, at: source.path) { bytes throws(CheckedXML.Malformed) in
-            try S3Element(bytes, named: "CopyPartResult")
-        }
-        guard let tag = result["ETag"] else {
-            throw RemoteError(
-                .unavailable,
-                "\(identity) copied a part of “\(source.path)” without an ETag. Try again.",
-                path: source.path
-            )
-        }
-        return PartedUpload.Part(tag: tag, byteCount: Int64(range.count))
+        return PartedUpload.Part(tag: try tag(of: response, at: source.path), byteCount: Int64(range.count))
     }
 
     /// The ranges of a file that are copied one by one: of equal size, except for the last one, and at most 10,000.
@@ -94,14 +84,13 @@ extension S3Backend {
     }
 
     private struct Version: Equatable {
-        let tag: String?
+        let tag: String
         let size: Int64
     }
 
     private func version(of source: Source) async throws -> Version {
         let response = try await perform(.HEAD, source.key)
-        try check(response, at: source.path)
         let length = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
-        return Version(tag: response.headers.first(name: "ETag"), size: length ?? 0)
+        return Version(tag: try tag(of: response, at: source.path), size: length ?? 0)
     }
 }

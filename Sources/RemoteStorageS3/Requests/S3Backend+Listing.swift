@@ -74,23 +74,8 @@ extension S3Backend {
             // A response to HEAD has no body. A list request fails with an explanation, such as a wrong key or clock.
             _ = try await page(below: .root, ["max-keys": "1"])
         }
-        try check(response, at: path)
-        try checkTag(response.headers, at: path)
+        try tag(of: response, at: path)
         return response.headers
-    }
-
-    /// Refuses a file without a tag: every S3 server tags a file's version, and a network's login page has none.
-    func checkTag(_ headers: HTTPHeaders, at path: RemotePath) throws {
-        guard headers.contains(name: "ETag") else {
-            throw RemoteError(
-                .unavailable,
-                """
-                The answer of \(identity) about “\(path)” has no ETag, so it isn't an S3 server's. Check the URL. A \
-                network's login page may be in the way: sign in, then try again.
-                """,
-                path: path
-            )
-        }
     }
 
     /// Whether a path is a prefix of other keys.
@@ -103,7 +88,9 @@ extension S3Backend {
 
     private func page(below directory: RemotePath, _ query: [String: String]) async throws -> ObjectList {
         let query = query.merging(["list-type": "2", "prefix": location.directoryKey(directory)]) { first, _ in first }
-        return try parsed(try await perform(.GET, query: query), at: directory) { bytes throws(CheckedXML.Malformed) in
+        let response = try await perform(.GET, query: query)
+        try checkRoute(response, at: directory)
+        return try parsed(response, at: directory) { bytes throws(CheckedXML.Malformed) in
             try ObjectList(bytes)
         }
     }

@@ -157,9 +157,18 @@ extension S3Backend {
         }
         for (_, keys) in levels.sorted(by: { $0.key > $1.key }) {
             try await keys.concurrentMap(atMost: Self.parallelRequests) { key in
-                let response = try await self.perform(.DELETE, key)
-                if response.status != 404 { try await self.check(response, at: path) }
+                try await self.checkRemoval(try await self.perform(.DELETE, key), at: path)
             }
+        }
+    }
+
+    /// Throws for a response that doesn't say that a key is removed, or was absent.
+    ///
+    /// Unlike a network's login page, a success of S3 has no body.
+    private func checkRemoval(_ response: HTTPResponse, at path: RemotePath) throws {
+        if response.status != 404 { try check(response, at: path) }
+        guard response.bytes.isEmpty || S3Failure(response)?.code != nil else {
+            throw foreignAnswer("has an unknown body", at: path)
         }
     }
 }

@@ -82,14 +82,19 @@ extension S3Backend {
             query: ["uploads": ""],
             headers: write.mark + (hasChecksums ? [("X-Amz-Checksum-Algorithm", "SHA256")] : [])
         )
-        let element = try parsed(response, at: write.path) { bytes throws(CheckedXML.Malformed) in
+        return try identifier(ofUploadStartedBy: response, at: write.path)
+    }
+
+    /// Returns the identifier of the upload that a request has started.
+    func identifier(ofUploadStartedBy response: HTTPResponse, at path: RemotePath) throws -> String {
+        let element = try parsed(response, at: path) { bytes throws(CheckedXML.Malformed) in
             try S3Element(bytes, named: "InitiateMultipartUploadResult")
         }
         guard let identifier = element["UploadId"], !identifier.isEmpty else {
             throw RemoteError(
                 .unavailable,
                 "\(identity) started an upload without an upload ID. Try again.",
-                path: write.path
+                path: path
             )
         }
         return identifier
@@ -165,14 +170,7 @@ extension S3Backend {
             payload: payload
         )
         if S3Failure(response)?.code == "NoSuchUpload" { throw LostUpload() }
-        try check(response, at: path)
-        guard let tag = response.headers.first(name: "ETag") else {
-            throw RemoteError(
-                .unavailable,
-                "\(identity) accepted a part of “\(path)” without an ETag. Try again.",
-                path: path
-            )
-        }
+        let tag = try tag(of: response, at: path)
         return PartedUpload.Part(tag: tag, payload, isOfKeptUpload: upload.isKept)
     }
 
@@ -253,12 +251,7 @@ extension S3Backend {
             await abort(upload.identifier, of: location.key(write.path))
             upload.isAborted = true
         }
-        var headers = try await outcome(of: response, write)
-        // Servers name the root element differently.
-        if !headers.contains(name: "ETag"), let tag = try? S3Element(response.bytes, named: nil)["ETag"] {
-            headers.add(name: "ETag", value: tag)
-        }
-        return headers
+        return try await outcome(of: response, write)
     }
 
     // MARK: Aborting

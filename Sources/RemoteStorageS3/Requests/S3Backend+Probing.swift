@@ -34,15 +34,30 @@ extension S3Backend {
         // The same for a multipart upload, which some servers complete although the key exists.
         let path = try place.appending("created 0")
         let upload = try await perform(.POST, location.key(path), query: ["uploads": ""])
-        guard let element = try? S3Element(upload.bytes, named: "InitiateMultipartUploadResult"),
-            let identifier = element["UploadId"]
-        else { return false }
+        guard !isRefusal(upload.status) else { return false }
+        let identifier = try identifier(ofUploadStartedBy: upload, at: path)
+        do {
+            let isRefused = try await refusesCompletion(of: identifier, at: path, header)
+            await abort(identifier, of: location.key(path))
+            return isRefused
+        } catch {
+            await abort(identifier, of: location.key(path))
+            throw error
+        }
+    }
+
+    /// Whether the server refuses to complete an upload under a condition that doesn't hold.
+    private func refusesCompletion(
+        of identifier: String,
+        at path: RemotePath,
+        _ header: [(String, String)]
+    ) async throws -> Bool {
         let payload = S3Payload([1])
         let query = ["partNumber": "1", "uploadId": identifier]
         let sent = try await perform(.PUT, location.key(path), query: query, payload: payload)
-        let part = PartedUpload.Part(tag: sent.headers.first(name: "ETag") ?? "", payload)
+        guard !isRefusal(sent.status) else { return false }
         var parted = PartedUpload(identifier: identifier, write: Write(path, .ifAbsent, header), partSize: 1)
-        parted.parts[1] = part
+        parted.parts[1] = PartedUpload.Part(tag: try tag(of: sent, at: path), payload)
         let completed = try await perform(
             .POST,
             location.key(path),
@@ -50,9 +65,13 @@ extension S3Backend {
             headers: header,
             payload: S3Payload(parted.completion(1))
         )
-        await abort(identifier, of: location.key(path))
-        return sent.isSuccess && completed.status == 412
+        // A login page's success doesn't disprove that the server refuses.
+        if !isRefusal(completed.status), S3Failure(completed)?.code == nil { try tag(of: completed, at: path) }
+        return completed.status == 412
     }
+
+    /// Whether a status says that the server refuses a request, not that it can't answer it now.
+    private func isRefusal(_ status: Int) -> Bool { (400..<500).contains(status) || status == 501 }
 
     private func keepsVersions(in place: RemotePath) async throws -> Bool {
         for round in 0..<3 {
@@ -89,7 +108,8 @@ extension S3Backend {
         // The response to the first request may have been lost.
         if response.status == 412, response.wasRepeated, try await self.headers(of: write) != nil { return 200 }
         // Any other failure isn't a refusal of the condition.
-        if ![412, 501, 400, 404, 409].contains(response.status) { try check(response, at: path) }
-        return response.isSuccess ? 200 : response.status
+        let isRefused = [412, 501, 400, 404, 409].contains(response.status)
+        if isRefused { try checkRoute(response, at: path) } else { try tag(of: response, at: path) }
+        return isRefused ? response.status : 200
     }
 }

@@ -126,7 +126,11 @@ extension S3Backend {
     ///
     /// A condition may fail because the server carried out an earlier attempt of the same write.
     func outcome(of response: HTTPResponse, _ write: Write) async throws -> HTTPHeaders {
-        guard let failure = S3Failure(response) else { return response.headers }
+        guard let failure = S3Failure(response) else {
+            var headers = response.headers
+            headers.replaceOrAdd(name: "ETag", value: try tag(of: response, at: write.path))
+            return headers
+        }
         // A file that was to be replaced is missing.
         let isMissing = failure.status == 404 && write.conditionHeader.contains { $0.0 == "If-Match" }
         let isRefused = failure.status == 412 || isMissing

@@ -20,7 +20,9 @@ struct S3Element: Equatable, Sendable {
     /// - Throws: ``CheckedXML/Malformed``.
     init(_ bytes: [UInt8], named name: String?) throws(CheckedXML.Malformed) {
         let reader = Reader()
-        try CheckedXML.parse(bytes, telling: reader)
+        // A server may send spaces while it combines parts, to keep the connection open.
+        let spaces = bytes.prefix { [0x20, 0x0A, 0x0D].contains($0) }.count
+        try CheckedXML.parse(spaces == 0 ? bytes : Array(bytes.dropFirst(spaces)), telling: reader)
         guard let root = reader.root, name == nil || root.name == name else {
             throw CheckedXML.Malformed(description: "it isn't a \(name ?? "complete document")")
         }

@@ -80,7 +80,8 @@ struct S3Failure: Equatable, Sendable {
                     return error(.notAllowed, "\(redirects). Use an endpoint with https://.")
                 }
                 return error(
-                    .notAllowed,
+                    // Without an S3 error, it may be a login page's redirect, which ends when the user signs in.
+                    code == nil ? .unavailable : .notAllowed,
                     """
                     \(redirects): credentials go to no other server. A network's login page may be in the way: sign in, then \
                     try again. Use that server's URL if you trust it.

@@ -50,8 +50,10 @@ struct SyncCatalog: Sendable {
         var warnings: [String] = []
         /// The clients whose files these are.
         var unreadable: Set<RemoteIdentifier> = []
-        /// Whether heads name sets that can't be read, or that only a baseline still had.
-        var missesSets = false
+        /// Clients whose heads name sets that can't be read.
+        var incomplete: Set<RemoteIdentifier> = []
+        /// Whether some of the sets are only in a baseline.
+        var hasSetsFromBaselines = false
 
         /// What the heads say of the log, and what this device had noted.
         var log: LogNews {
@@ -124,7 +126,7 @@ struct SyncCatalog: Sendable {
             guard let warning = result.warning else { continue }
             news.warnings.append(warning)
             news.unreadable.insert(head.name.client)
-            news.missesSets = true
+            news.incomplete.insert(head.name.client)
         }
         // So that the next synchronization reads it again.
         news.heads = zip(news.heads, results).filter { $0.1.value != nil }.map(\.0)

@@ -21,7 +21,7 @@ public struct Synchronization: Sendable, Hashable {
     public let publishedBytes: Int64
     /// How many entries the conflict log has gained.
     public let conflicts: Int
-    /// Clients whose edits wait for edits of others that have not arrived.
+    /// Clients whose edits have not arrived, or wait for edits of others that have not.
     public let waitingFor: [RemoteIdentifier]
     /// Warnings for the user, in full sentences.
     public internal(set) var warnings: [String]

@@ -52,7 +52,7 @@ extension SynchronizationOperation {
             if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await goOnAsAnotherClient(&memory, context) }
             news.warnings += warnings
             news.sets += setsFromBaselines
-            news.missesSets = news.missesSets || !setsFromBaselines.isEmpty
+            news.hasSetsFromBaselines = !setsFromBaselines.isEmpty
             return news
         }
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.

@@ -145,10 +145,11 @@ extension SynchronizationOperation {
         let unpublished = try await copy.using(context) { try $0.publication(after: published, head: 0) }
         return synchronization(
             merged,
+            news,
             sequence: unpublished.head.last?.sequence ?? 0,
             changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
             bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount }),
-            warnings: news.warnings + (news.gaps.isEmpty ? [] : [Self.previewLacksNews])
+            warnings: news.gaps.isEmpty ? [] : [Self.previewLacksNews]
         )
     }
 

@@ -154,7 +154,7 @@ public actor SynchronizationOperation: Operation {
         memory.noteMissing(missing, at: state.now())
         unreadableClients = news.unreadable
         // A file that was never a head names no edits for which other devices wait, and may never go away.
-        if !merged.isWaiting, !news.missesSets { hasTriedBaselines = false }
+        if !merged.isWaiting, news.incomplete.isEmpty, !news.hasSetsFromBaselines { hasTriedBaselines = false }
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
         try await context.blocking { [state, key, request, document] in
@@ -187,10 +187,11 @@ public actor SynchronizationOperation: Operation {
         }
         var result = synchronization(
             merged,
+            news,
             sequence: published.sequence,
             changes: publishedChanges,
             bytes: published.bytes,
-            warnings: news.warnings + late + warnings
+            warnings: late + warnings
         )
         result.isComplete = missing.isEmpty
         return result
@@ -228,6 +229,7 @@ public actor SynchronizationOperation: Operation {
 
     func synchronization(
         _ merged: Merged,
+        _ news: SyncCatalog.News,
         sequence: UInt64,
         changes: Int,
         bytes: Int64,
@@ -241,8 +243,9 @@ public actor SynchronizationOperation: Operation {
             publishedChanges: changes,
             publishedBytes: bytes,
             conflicts: merged.conflicts,
-            waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
-            warnings: document.allWarnings + asideWarnings + merged.warnings + warnings
+            waitingFor: news.incomplete.union(merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) })
+                .sorted(),
+            warnings: document.allWarnings + asideWarnings + merged.warnings + news.warnings + warnings
         )
     }
 

@@ -45,7 +45,8 @@ extension VerificationOperation {
             _ = try EncodedSets.decode(content[...], numbers, of: client, at: path)
         }
         if !isThere {
-            problem(path, code: "missing", "It has not arrived, or was removed. Wait, or synchronize on that client.")
+            let advice = "Wait, or run storesync vacuum on that client's device, which publishes it again."
+            problem(path, code: "missing", "It has not arrived, or was removed. \(advice)")
         }
     }
 }

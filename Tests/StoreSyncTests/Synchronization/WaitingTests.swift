@@ -50,6 +50,28 @@ struct WaitingTests {
         try lose(files, of: a, fixture)
     }
 
+    @Test("A client whose edits are missing is waited for although its head is there, and the advice of a check helps")
+    func namedByHead() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", in: fixture)
+        let (a, b) = (all[0], all[1])
+        try insert("large", bytes: 70_000, a)
+        _ = try await a.synchronize().value
+        try lose(.segments, of: a, fixture)
+        let author = try #require(try a.synchronizationMemory()?.client)
+        for isPreview in [true, false] {
+            var request = SynchronizationRequest(url: b.store)
+            request.isPreview = isPreview
+            #expect(try await b.synchronize(request).value.waitingFor.map(\.rawValue) == [author])
+        }
+        let problems = try await a.verify().value.problems
+        #expect(problems.count == 1 && problems[0].message.contains("storesync vacuum on that client's device"))
+        _ = try await a.vacuum().value
+        #expect(try await b.synchronize().value.waitingFor.isEmpty)
+        #expect(try titles(b) == ["first", "large"])
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
     @Test("After a day, a device takes edits from a baseline, and keeps its own", arguments: Files.allCases)
     func taking(files: Files) async throws {
         let fixture = try Fixture(password: "correct horse")
@@ -58,10 +80,12 @@ struct WaitingTests {
         try await writeAndLose(files, of: all[0], baselineBy: b, fixture)
         try insert("published by c", c)
         let result = try await c.synchronize().value
-        #expect(result.waitingFor.count == 1 && result.warnings.isEmpty == (files == .segmentsAndHead))
+        // The head that is left names the missing edits.
+        let waiting = files == .segments ? 2 : 1
+        #expect(result.waitingFor.count == waiting && result.warnings.isEmpty == (files == .segmentsAndHead))
         try insert("new", c)
         let early = try fixture.device("c", clockError: 23 * Self.hour)
-        #expect(try await early.synchronize().value.waitingFor.count == 1)
+        #expect(try await early.synchronize().value.waitingFor.count == waiting)
         #expect(try titles(c) == ["first", "new", "published by c"])
         try insert("unpublished", c)
         let late = try fixture.device("c", clockError: 25 * Self.hour)
