@@ -22,7 +22,9 @@ public protocol DocumentRegistrationHooks: ClientNoteHooks {
     /// The names of the document's integrity keys.
     func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String]
 
-    /// Saves the file whose name is an integrity key, unless it exists.
+    /// Saves the file whose name is an integrity key.
+    ///
+    /// An existing file may be replaced: its content is the same.
     func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
 
     /// Reads the note that a document of that name was deleted; `nil` if there is none.
@@ -91,9 +93,9 @@ extension DocumentRegistrationHooks {
             .filter { $0.kind == .file && !$0.name.hasPrefix(".") }.map(\.name).sorted()
     }
 
-    /// Creates the file.
+    /// Writes the file.
     public func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws {
-        _ = try await backend.writeIfAbsent(content, to: hierarchy.integrityKey(key))
+        try await backend.write(content, to: hierarchy.integrityKey(key), when: .always)
     }
 
     /// Reads the note.
