@@ -186,11 +186,14 @@ struct StateDirectoryMemoryTests {
         #expect(try state.store(at: "/a", document: diary) == compared)
     }
 
-    @Test("a store that is merged with another document of the same name contains nothing of the former one's uploads")
-    func mergedWithAnotherDocument() throws {
+    @Test(
+        "a store that is merged with another document of the same name contains nothing of the former one's uploads",
+        arguments: [true, false]
+    )
+    func mergedWithAnotherDocument(mustReplace: Bool) throws {
         try state.commitPull(StateFixture.store("/a"))
         try state.beginPull(StateFixture.store("/a"), with: nil)
-        try state.markStoresForReplacement(document: diary)
+        if mustReplace { try state.markStoresForReplacement(document: diary) }
         try state.keepStore(at: "/a", document: diary, integrityKey: "another")
         #expect(
             try state.stores(of: diary) == [StoreRecord(path: "/a", document: diary, integrityKey: "another")]
