@@ -66,9 +66,7 @@ struct DanglingNumberTests {
         }
     }
 
-    @Test(
-        "A reference leads, on all devices, to the row to which its author's store gives such a number"
-    )
+    @Test("A reference leads, on all devices, to the row to which its author's store gives such a number")
     func numberOfOwnRow() throws {
         let devices = try DevicePair(
             """
