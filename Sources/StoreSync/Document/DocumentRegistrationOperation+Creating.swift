@@ -13,6 +13,8 @@ extension DocumentRegistrationOperation {
             let absence = "\(application.application) has no document \(request.document)"
             throw StoreSyncError.nothingToSynchronize(store, absence)
         }
+        // Before the question and the advice: what is left has to be removed first.
+        if remote.deleted != nil, let other = try await joinSuccessor(context) { return other }
         guard request.mayCreateDocument else {
             throw remote.deleted != nil
                 ? StoreSyncError(
@@ -45,6 +47,7 @@ extension DocumentRegistrationOperation {
         info.predecessors = remote.deleted?.successorsPredecessors ?? []
         var remote = remote
         if remote.deleted != nil {
+            // The answer to the question may have taken long.
             if let other = try await joinSuccessor(context) { return other }
             // Directories of the former document's clients may be left.
             remote.clients = []

@@ -102,7 +102,14 @@ struct DocumentRemovalTests {
         _ = try await scene.a.removeDocument().value
         let late = files.filter { $0.key.contains("/WholeStore/") || $0.key.contains("/RecentSyncs/") }
         for (name, bytes) in late { try scene.fixture.put(bytes, at: name) }
-        #expect(await code { try await scene.a.push(recreates: true).value } == .documentDeleted)
+        // Before the question whether to create it again, and in place of the advice to do so.
+        for recreates in [false, true] {
+            let push = scene.a.push(recreates: recreates)
+            let error = await #expect(throws: StoreSyncError.self) { try await push.value }
+            #expect(error?.code == .documentDeleted && error?.message.contains("remove document notes") == true)
+        }
+        let pull = await #expect(throws: StoreSyncError.self) { try await scene.a.pull().value }
+        #expect(pull?.message.contains("remove document notes") == true)
         #expect(try await scene.a.status().value.unreadable.map(\.code) == [.documentDeleted])
         _ = try await scene.b.removeDocument().value
         #expect(try scene.left().isEmpty)
