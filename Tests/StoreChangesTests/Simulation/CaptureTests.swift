@@ -115,7 +115,10 @@ struct CaptureTests {
         #expect(try devices[1].capture() == nil)
     }
 
-    @Test("A store is valid after each of the sets that were captured together", arguments: 0..<40)
+    @Test(
+        "A store is valid after each of the sets that were captured together",
+        arguments: TestDepth.seeds(quick: 20, ci: 20, deep: 10_000)
+    )
     func validity(seed: UInt64) throws {
         let schema = """
             CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -203,7 +206,7 @@ struct CaptureTests {
 
     @Test(
         "A store is valid after each set of rows that refer to one another in all ways",
-        arguments: TestDepth.seeds(quick: 8, ci: 8, deep: 4_000)
+        arguments: TestDepth.seeds(quick: 6, ci: 6, deep: 4_000)
     )
     func families(seed: UInt64) throws {
         let (laptop, phone) = (
