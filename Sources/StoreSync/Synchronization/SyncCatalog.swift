@@ -312,7 +312,7 @@ struct SyncCatalog: Sendable {
                     .noUploadedStore,
                     """
                     \(path) on the remote has not arrived, but a newer file names it. Synchronize again later. If it stays \
-                    missing, run storesync vacuum on the device that published it.
+                    missing, run storesync vacuum on the device that published it, or synchronize there in half an hour.
                     """
                 )
             }

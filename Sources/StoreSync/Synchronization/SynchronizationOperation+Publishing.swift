@@ -67,8 +67,7 @@ extension SynchronizationOperation {
         }
         if !isThere, memory.sequence != nil {
             // The storage was put back to an older state, and may have lost older files of this client, too.
-            let there = try await hooks.listSyncSegments(of: RemoteIdentifier(memory.client), hierarchy).map(\.name)
-            try await restoreSegments(besides: Set(there), from: replica, published.memory, context)
+            let there = try await restoreSegments(from: replica, published.memory, context).map(\.name)
             published.memory.created?.removeAll { !there.contains($0.segment.name) }
         }
         try await publish(publication, &published, from: replica, context)
@@ -135,15 +134,17 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Creates this client's files with older change sets again that the storage has lost.
+    /// Creates this client's files with older change sets again that the storage has lost, and returns those that were there.
+    @discardableResult
     func restoreSegments(
-        besides there: Set<String>,
         from replica: SynchronizedReplica,
         _ memory: SynchronizationMemory,
         _ context: OperationContext
-    ) async throws {
+    ) async throws -> [RemoteItem] {
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
-        for segment in memory.segments where !there.contains(segment.name) {
+        let there = try await hooks.listSyncSegments(of: client, hierarchy)
+        let names = Set(there.map(\.name))
+        for segment in memory.segments where !names.contains(segment.name) {
             let sets = try await replica.using(context) { try $0.ownSets(segment.first...segment.last) }
             // A device that began with a baseline doesn't have its older sets any more.
             guard UInt64(sets.count) == segment.last - segment.first + 1 else { continue }
@@ -153,6 +154,7 @@ extension SynchronizationOperation {
                 // The listing was stale, and the file is there.
             }
         }
+        return there
     }
 
     /// Whether there is anything that other devices need to know.

@@ -177,7 +177,7 @@ public actor SynchronizationOperation: Operation {
         }
         // Before the time is recorded: if this fails, the next synchronization is still the first one.
         let others = isFirst ? try await warningsOfOtherDocuments(than: replica, context) : []
-        var warnings = try await recordSync(&memory, context) + others
+        var warnings = try await recordSync(of: replica, &memory, context) + others
         if isFirst, !merged.unsuitableTables.isEmpty {
             warnings.append(Self.warning(ofTables: merged.unsuitableTables))
         }
@@ -198,17 +198,37 @@ public actor SynchronizationOperation: Operation {
     }
 
     /// Records on the remote when this client synchronized, if the time there is old: lists show it.
+    ///
+    /// As often, it looks whether the storage has lost any of this client's files: other devices wait for their edits.
     private func recordSync(
+        of replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> [String] {
         let now = state.now()
         guard memory.isRecordOutdated(at: now) else { return [] }
-        let warnings = await document.recordSync(of: client, at: now, backend.recentSyncHooks)
+        async let restoring = restoreLostSegments(from: replica, memory, context)
+        async let recording = document.recordSync(of: client, at: now, backend.recentSyncHooks)
+        let warnings = try await restoring + recording
         guard warnings.isEmpty else { return warnings }
         memory.recorded = now
         try await remember(memory, context)
         return []
+    }
+
+    /// Creates this client's files again that the storage has lost, and returns a warning if that failed.
+    ///
+    /// A vacuum has done it already.
+    private func restoreLostSegments(
+        from replica: SynchronizedReplica,
+        _ memory: SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        guard !vacuums, !memory.segments.isEmpty else { return [] }
+        return try await warning("What the storage may have lost of this device's edits wasn't uploaded again.") {
+            try await restoreSegments(from: replica, memory, context)
+            return []
+        }
     }
 
     /// Returns warnings about clients that merged the same edits to another result.

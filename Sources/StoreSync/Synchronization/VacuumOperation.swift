@@ -119,8 +119,7 @@ extension SynchronizationOperation {
             }
         }
         let client = try RemoteIdentifier(memory.client)
-        let former = try await hooks.listSyncSegments(of: client, hierarchy)
-        try await restoreSegments(besides: Set(former.map(\.name)), from: replica, memory, context)
+        let former = try await restoreSegments(from: replica, memory, context)
         // The head that names fewer files comes first.
         memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
         let (named, last) = (Set(memory.segments.map(\.name)), memory.removed)

@@ -338,6 +338,21 @@ struct HostileSynchronizationTests {
         #expect(try titles(c).count == 6)
     }
 
+    @Test("A synchronization creates such files again, once half an hour has passed since the last look")
+    func lostSegmentsLater() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, _, c) = try await devices(fixture)
+        let lost = try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") }
+        for path in lost { try fixture.put(nil, at: path) }
+        try await synchronize(a)
+        #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == [])
+        let later = try fixture.device("a", clockError: 31 * 60)
+        #expect(try await later.synchronize().value.warnings == [])
+        #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == lost)
+        try await synchronize(c)
+        #expect(try titles(c).count == 6)
+    }
+
     @Test("The memory of a device is put back alone: it says so, and no edit is lost, whichever side is taken")
     func memoryPutBack() async throws {
         for side in [TakenSide.local, .remote, .both] {
