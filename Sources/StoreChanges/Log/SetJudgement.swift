@@ -157,6 +157,25 @@ package struct SetJudgement {
         }
     }
 
+    /// The sets of removed clients to whose new rows no set that counts can give their names.
+    ///
+    /// A device gives each name once, and its copy gives the same names to other rows, in sets of the same numbers. After the
+    /// last set that the note of a removal lets count, no set of the client or of a copy counts. So a set's names are its own
+    /// unless another void set has its number, or the number of one before it. A set that the device hasn't published is left
+    /// out: before it was restored from a backup, it may have published another one.
+    package func setsWithOwnNames() -> Set<SetReference> {
+        var sets: Set<SetReference> = []
+        let byNumber = Dictionary(grouping: entries.values, by: \.header.id)
+        for (id, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
+            guard let last = knowledge.removals[id.client], copies.count == 1, let set = copies.first,
+                id.sequence > max(last, knowledge.stable?.vector[id.client]?.sequence ?? 0), !set.isWithdrawn,
+                isRooted(set), set.predecessor.map({ !isVoid($0) || sets.contains($0) }) ?? true
+            else { continue }
+            sets.insert(set.reference)
+        }
+        return sets
+    }
+
     /// Whether a set's predecessor is known.
     private func isRooted(_ entry: LogEntry) -> Bool {
         guard let predecessor = entry.predecessor else { return true }

@@ -11,7 +11,7 @@ struct RenamedRows {
     ///
     /// - Parameters:
     ///   - state: The replica's state, without the void sets.
-    ///   - sets: The void sets.
+    ///   - sets: The void sets, but those with names of their own: ``SetJudgement/setsWithOwnNames()``.
     ///   - client: This device, as a new client.
     /// - Throws: `DatabaseError`.
     init(_ state: ReplicaState, insertedBy sets: [SyncChangeSet], by client: ClientID) throws {

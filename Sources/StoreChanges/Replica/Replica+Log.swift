@@ -143,7 +143,7 @@ extension Replica {
     /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.
     ///
     /// What they overwrite is found by its value and logged. If other devices may know any of them, the device has to be a new
-    /// client by then.
+    /// client by then. Rows that only a removal took out keep their names: another device may have restored them since.
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.
@@ -154,7 +154,9 @@ extension Replica {
         try withdraw(where: "status = 2")
         let voids = try log.entries(.void, where: "origin IN (2, 4)").map { ($0.reference, try log.set($0.reference)) }
         guard !voids.isEmpty else { return [] }
-        let renamed = try RenamedRows(state, insertedBy: voids.compactMap(\.1), by: client)
+        let named = try log.judgement().setsWithOwnNames()
+        let others = voids.filter { !named.contains($0.0) }.compactMap(\.1)
+        let renamed = try RenamedRows(state, insertedBy: others, by: client)
         // The new sets aren't added to these: they are this device's part of the same update.
         var migrations = MigrationSets(try log.entries(.integrated))
         for (reference, void) in voids {

@@ -144,9 +144,10 @@ final class SimulatedDevice {
         try replicaDatabase.write { _ in try replica.remember(news) }
     }
 
-    /// Integrates sets and remembers notes of removals, as a synchronization does.
-    func learn(_ sets: [SyncChangeSet] = [], removals: [ClientID: UInt64]) throws {
+    /// Integrates sets, and remembers heads and notes of removals, as a synchronization does.
+    func learn(_ sets: [SyncChangeSet] = [], heads: [ClientHead] = [], removals: [ClientID: UInt64]) throws {
         var news = LogNews()
+        news.heads = heads
         news.removals = removals
         try replicaDatabase.write { _ in try replica.learn(sets, news) }
     }

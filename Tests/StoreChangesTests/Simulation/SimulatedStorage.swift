@@ -60,11 +60,14 @@ final class SimulatedStorage {
         using random: inout SplitMix64
     ) throws {
         var participant = participants[ObjectIdentifier(device)] ?? Participant()
-        try device.integrate(sets[participant.sets..<setEnd].shuffled(using: &random))
         // A device that goes on as a new client has read its own head too.
         let others = heads[participant.heads..<headEnd].filter { $0.client != device.client }
         let notes = removals[participant.removals..<removalEnd].map { ($0.client, $0.last) }
-        try device.remember(others, removals: Dictionary(notes, uniquingKeysWith: max))
+        try device.learn(
+            sets[participant.sets..<setEnd].shuffled(using: &random),
+            heads: others,
+            removals: Dictionary(notes, uniquingKeysWith: max)
+        )
         (participant.sets, participant.heads, participant.removals) = (setEnd, headEnd, removalEnd)
         participants[ObjectIdentifier(device)] = participant
     }

@@ -11,7 +11,7 @@ struct VoidSetTests {
         case copy
         /// A device captures although no other device knows of it.
         case unknown
-        /// A device is removed, and comes back.
+        /// A device is removed, and comes back; others may have restored its rows by then.
         case removal
     }
 
@@ -42,6 +42,7 @@ struct VoidSetTests {
             for step in 0..<steps {
                 if step == accident { try accidentHappens() }
                 let device = devices[Int.random(in: devices.indices, using: &random)]
+                if cause == .removal, random.chance(10) { try restore(device) }
                 if random.chance(65) {
                     let statement = RandomEdits(device.schema).statement(using: &random)
                     if try device.edit(statement) { log.append("\(device.client): \(statement)") }
@@ -80,6 +81,23 @@ struct VoidSetTests {
                 let last = try devices[0].publishHead().seen[removed]?.sequence ?? 0
                 storage.remove(removed, after: last)
                 log.append("\(removed) is removed after \(last)")
+            }
+        }
+
+        /// Restores what a device's conflict log has of a removed client.
+        private mutating func restore(_ device: SimulatedDevice) throws {
+            let lost = try device.loggedConflicts().filter {
+                $0.conflict.rule == .clientRemoved && $0.conflict.hasLoss
+            }
+            guard let entry = lost.randomElement(using: &random), try !device.hasLostIdentity() else { return }
+            time += 1
+            do {
+                try device.captureVoidSetsAgain(at: time)
+                if try device.restore(entry.number, at: time) {
+                    log.append("\(device.client) restores \(entry.conflict)")
+                }
+            } catch let error as MissingSets {
+                log.append("\(device.client) waits for sets of \(error.clients.map(\.rawValue).sorted())")
             }
         }
 
@@ -141,6 +159,30 @@ struct VoidSetTests {
             #expect(try device.capture(at: 1_000) == nil, "\(device.client) \(comment)")
             #expect(try device.captureVoidSetsAgain().isEmpty, "\(device.client) \(comment)")
         }
+        if history.cause == .removal {
+            let lost = log.void.filter { removals[$0.id.client] != nil }.compactMap { log.sets[$0] }
+            let names = Self.names(givenBy: lost)
+            #expect(names.isSubset(of: Self.inserted(by: log.counting)), "rows have their names again: \(comment)")
+        }
         return log.void.count
+    }
+
+    private static func inserted(by sets: [SyncChangeSet]) -> Set<RowReference> {
+        Set(
+            sets.flatMap(\.changes).compactMap { change in
+                if case .insert = change.edit { RowReference(change.table, change.row) } else { nil }
+            }
+        )
+    }
+
+    /// The rows with integer keys that sets inserted under names of their client.
+    private static func names(givenBy sets: [SyncChangeSet]) -> Set<RowReference> {
+        Set(
+            sets.flatMap { set in
+                inserted(by: [set]).filter {
+                    if case .numbered(set.header.id.client, _) = $0.row { true } else { false }
+                }
+            }
+        )
     }
 }

@@ -61,6 +61,11 @@ struct RemovedClientEditTests {
         }
         for device in [b, a] { _ = try await device.synchronize().value }
         #expect(try titles(b) == ["changed", "early", "late"] && titles(a) == titles(b))
+        // The removed device comes back as another client.
+        let error = await #expect(throws: StoreSyncError.self) { try await c.synchronize().value }
+        #expect(error?.code == .identityTwice)
+        for device in [c, b, a, c] { _ = try await device.synchronize().value }
+        for device in [a, b, c] { #expect(try titles(device) == ["changed", "early", "late"], "\(device.name)") }
     }
 
     @Test("A preview on a client that was removed says that only a synchronization makes it another client")
