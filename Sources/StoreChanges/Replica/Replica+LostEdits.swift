@@ -73,9 +73,9 @@ extension Replica {
             var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
             for change in set.changes where state.schema.tables[change.table] != nil {
                 let change = names.renamed(change)
-                let named = RowReference(change.table, change.row)
-                guard state.schema.has(named) else { continue }
-                let row = try fold.lead(named).0
+                let reference = RowReference(change.table, change.row)
+                guard state.schema.has(reference) else { continue }
+                let row = try fold.lead(reference).0
                 edits[row] = try lostEdit(change.edit, of: row, in: entry, after: edits[row])
             }
         }
