@@ -29,7 +29,7 @@ struct Pull: AsyncParsableCommand {
     )
     var generation: String?
 
-    @Flag(help: "Discard local changes that were never pushed.")
+    @Flag(help: "Discard local changes that were never pushed, or the store of a document that was created again.")
     var overwrite = false
 
     @Flag(help: "Take a store even if this device has seen a newer one.")

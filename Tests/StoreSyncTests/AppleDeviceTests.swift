@@ -34,7 +34,7 @@ struct AppleDeviceTests {
         try one.appliedSets(for: path, in: document).stage(.appliedSyncChangeSets, from: applied)
         try one.appliedSets(for: path, in: document).commit()
         var memory = SynchronizationMemory(origin: UUID(), client: try RemoteIdentifier(client))
-        memory.lastStore = SynchronizationMemory.LastStore(path: path, stateDirectory: path + ".state")
+        memory.lastStore = SynchronizationMemory.LastStore(path: path, stateDirectory: Self.state(beside: path))
         try one.setSynchronization(memory, of: document, "key")
         // The store may be outside, in a container of an app group for instance.
         memory.lastStore?.path = outside.path
@@ -46,9 +46,12 @@ struct AppleDeviceTests {
         #expect(try two.clientIdentifier(for: document.application) == client)
         #expect(try two.store(at: moved, document: document)?.contentRoot == "00")
         #expect(try Set(two.stores(of: document).map(\.path)) == [moved, outside.path])
-        let store = SynchronizationMemory.LastStore(path: moved, stateDirectory: moved + ".state")
+        let store = SynchronizationMemory.LastStore(path: moved, stateDirectory: Self.state(beside: moved))
         #expect(try two.synchronization(of: document, "key")?.lastStore == store)
-        let outsideStore = SynchronizationMemory.LastStore(path: outside.path, stateDirectory: moved + ".state")
+        let outsideStore = SynchronizationMemory.LastStore(
+            path: outside.path,
+            stateDirectory: Self.state(beside: moved)
+        )
         #expect(try two.synchronization(of: document, "other key")?.lastStore == outsideStore)
         try two.appliedSets(for: moved, in: document).copy(
             .appliedSyncChangeSets,
@@ -62,6 +65,8 @@ struct AppleDeviceTests {
         let four = try StateDirectory(url: state, root: fixture.folder)
         #expect(try four.stores(of: document) == two.stores(of: document))
     }
+
+    private static func state(beside store: LocalPath) -> LocalPath { LocalPath("\(store).state") }
 
     @Test("A store that is only a placeholder of iCloud is refused with words, and nothing is put at its path")
     func placeholder() async throws {

@@ -200,7 +200,7 @@ struct IdentityTests {
         return try fixture.device(name, backend: backend, simulation: simulation)
     }
 
-    private static func canonicalPath(_ url: URL) throws -> String { try LocalStore(url).path }
+    private static func canonicalPath(_ url: URL) throws -> String { try LocalStore(url).path.text }
 
     private static func escaped(_ path: String) -> String { path.replacingOccurrences(of: "/", with: "\\/") }
 

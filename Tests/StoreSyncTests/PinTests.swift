@@ -198,7 +198,8 @@ struct PinTests {
         _ = try await creator.pull().value
         #expect(try creator.notes() == ["new", "more"])
         // The device that created the former document follows too.
-        _ = try await scene.device.pull().value
+        #expect(await code { try await scene.device.pull().value } == .localChanges)
+        _ = try await scene.device.pull(overwrite: true).value
         #expect(try scene.device.notes() == ["new", "more"])
         #expect(try await creator.verify().value.problems.isEmpty)
     }

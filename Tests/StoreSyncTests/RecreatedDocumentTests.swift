@@ -120,6 +120,54 @@ struct RecreatedDocumentTests {
         #expect(joins > 1)
     }
 
+    @Test(
+        "A store of the former document or application may be the last with its edits, so a pull replaces it only if told to",
+        arguments: [false, true]
+    )
+    func lastCopy(isApplication: Bool) async throws {
+        let fixture = try Fixture()
+        let (former, reader) = (try fixture.device("former"), try fixture.device("reader"))
+        let creator = try fixture.device("creator")
+        try former.write("old")
+        _ = try await former.push().value
+        _ = try await reader.pull().value
+        _ = try await creator.register().value
+        try creator.write("new")
+        if isApplication {
+            _ = try await creator.removeApplication().value
+            _ = try await creator.push().value
+        } else {
+            _ = try await creator.removeDocument().value
+            _ = try await creator.push(recreates: true).value
+        }
+        for device in [former, reader] {
+            if isApplication { _ = try await device.supervisor.add(device.registration(registersAgain: true)).value }
+            let error = await #expect(throws: StoreSyncError.self) { try await device.pull().value }
+            #expect(error?.code == .localChanges)
+            for part in ["was created again", "copy it to another place", "--overwrite"] {
+                #expect(error?.message.contains(part) == true, "\(error as Any)")
+            }
+            #expect(try device.notes() == ["old"])
+            _ = try await device.pull(overwrite: true).value
+            #expect(try device.notes() == ["new"])
+        }
+    }
+
+    @Test("A pull replaces a store of the former document that equals an upload of the present one")
+    func equalUpload() async throws {
+        let fixture = try Fixture(password: "correct horse battery staple")
+        let (former, creator) = (try fixture.device("former"), try fixture.device("creator"))
+        try former.write("old")
+        _ = try await former.push().value
+        _ = try await creator.pull().value
+        _ = try await creator.removeDocument().value
+        _ = try await creator.push(recreates: true).value
+        try creator.write("new")
+        _ = try await creator.push().value
+        _ = try await former.pull().value
+        #expect(try former.notes() == ["old", "new"])
+    }
+
     @Test("F4: the former document's manifests and folders don't open in the new one", arguments: [false, true])
     func uploadsPutBack(asCreators: Bool) async throws {
         let scene = try await Scene()

@@ -66,7 +66,7 @@ public struct WholeStoreDownloadRequest: Sendable {
     ///
     /// An upload with a named generation is downloaded even if this device has seen a newer one.
     public var upload: Upload?
-    /// Whether local changes that were never pushed may be lost.
+    /// Whether local changes that were never pushed may be lost, and a store of a document that was created again.
     public var overwritesLocalChanges: Bool
     /// Whether a store is accepted although this device has seen a newer one.
     public var acceptsRollback: Bool

@@ -100,7 +100,7 @@ extension WholeStoreDownloadOperation {
         case upload(UploadName)
         /// A store that TICoreDataSync uploaded, or one whose manifest the storage hid: no upload includes it.
         case storeWithoutManifest
-        /// A store of a document that was deleted and created again.
+        /// A store of a document that was deleted and created again, which equals no upload of the present one.
         case formerDocument
     }
 
@@ -115,22 +115,24 @@ extension WholeStoreDownloadOperation {
         let known = ([record].compactMap(\.self) + records).map { $0.settled(for: root.description) }
         // A changed store that equals an upload which it contains was edited back to it.
         let contained = record.map { $0.contentRoot == root.description ? [] : $0.contained } ?? []
-        let equalStore = known.first { store in
+        let equalStores = known.filter { store in
             store.contentRoot == root.description && store.base.map { !contained.contains($0) } ?? true
         }
-        if let equalStore {
-            guard equalStore.integrityKey == document.integrityKey else { return .formerDocument }
-            return equalStore.base.map(Base.upload) ?? .storeWithoutManifest
+        if let store = equalStores.first(where: { $0.integrityKey == document.integrityKey }) {
+            return store.base.map(Base.upload) ?? .storeWithoutManifest
         }
         let equal = choice.manifests.filter { $0[.store]?.contentRoot == root && !contained.contains($0.name) }
-        return Lineage.heads(of: equal).last.map { .upload($0.name) }
+        if let upload = Lineage.heads(of: equal).last { return .upload(upload.name) }
+        return equalStores.isEmpty ? nil : .formerDocument
     }
 
     /// Refuses to replace a store that no complete upload of this document has.
     private func refuseLoss(of base: Base, _ plan: DownloadPlan) async throws {
         let manifest = plan.source.manifest
         switch base {
-        case .formerDocument: return
+        case .formerDocument:
+            // The former document's uploads are gone, and no other store may have their edits.
+            throw ofFormerDocument(plan.store)
         case .storeWithoutManifest:
             // TICoreDataSync itself only knows that its newest store replaces all others.
             guard let manifest else { return }
@@ -182,21 +184,25 @@ extension WholeStoreDownloadOperation {
     }
 
     private func localChanges(_ store: LocalStore, _ record: StoreRecord?) -> StoreSyncError {
-        if record?.mustReplace == true {
-            return StoreSyncError(
-                .localChanges,
-                """
-                \(store.path) was last synchronized before the application or the document was created again, or this client \
-                was removed, and may have changed since. If it may hold edits that you need, copy it to another place. Then \
-                pull with --overwrite.
-                """
-            )
+        if let record, record.mustReplace || record.integrityKey != document.integrityKey {
+            return ofFormerDocument(store)
         }
         return StoreSyncError(
             .localChanges,
             record != nil
                 ? "\(store.path) was changed since it was last pushed or pulled. Push it first, or pull with --overwrite to lose these changes."
                 : "\(store.path) was never synchronized with this document and would be lost. Push it, move it away, or pull with --overwrite."
+        )
+    }
+
+    private func ofFormerDocument(_ store: LocalStore) -> StoreSyncError {
+        StoreSyncError(
+            .localChanges,
+            """
+            \(store.path) was last synchronized before the application or the document was created again, or this client \
+            was removed, and may have changed since. If it may hold edits that you need, copy it to another place. Then \
+            pull with --overwrite.
+            """
         )
     }
 }

@@ -8,8 +8,9 @@ import ThreadSupport
 /// Downloads the newest whole store of a document, or one client's, and replaces the local store with it.
 ///
 /// The newest is the upload that no other includes, whatever clocks say; if there are several, the user must choose. A
-/// local store that was changed since it was last pushed or pulled isn't replaced unless the request says so. The
-/// download is verified as a whole before the local store is touched, and the local store survives every failure.
+/// local store that was changed since it was last pushed or pulled isn't replaced unless the request says so, nor is one
+/// of a former document that no upload of the present one equals. The download is verified as a whole before the local
+/// store is touched, and the local store survives every failure.
 public actor WholeStoreDownloadOperation: Operation {
     /// Is told before and after the store is replaced, so that the app can close and open it.
     ///

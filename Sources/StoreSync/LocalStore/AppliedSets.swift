@@ -67,8 +67,8 @@ extension AppliedSets {
 struct AppliedSetsDirectory: Sendable {
     private let url: URL
 
-    init(_ parent: URL, path: String, document: DocumentKey) {
-        url = parent.appending(path: document.fileName(path), directoryHint: .isDirectory)
+    init(_ parent: URL, path: LocalPath, document: DocumentKey) {
+        url = parent.appending(path: document.fileName(path.text), directoryHint: .isDirectory)
     }
 
     private init(url: URL) { self.url = url }

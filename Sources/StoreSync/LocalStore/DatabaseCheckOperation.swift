@@ -27,7 +27,7 @@ actor DatabaseCheckOperation: Operation {
             let store = try LocalStore(request.url)
             guard try store.exists, try !state.hasSynchronized(key) else { return }
             try StoreSnapshot.checkDatabase(store)
-            for path in request.isPreview ? [] : [store.path, store.directory.path] where access(path, W_OK) != 0 {
+            for path in request.isPreview ? [] : [store.url.path, store.directory.path] where access(path, W_OK) != 0 {
                 throw StoreSyncError(writing: path, errno: errno)
             }
         }

@@ -38,5 +38,5 @@ struct FileIdentity: Hashable, Sendable, Codable {
 
 extension LocalStore {
     /// The file's identity; `nil` if the file doesn't exist.
-    var file: FileIdentity? { FileIdentity(atPath: path) }
+    var file: FileIdentity? { FileIdentity(atPath: url.path) }
 }

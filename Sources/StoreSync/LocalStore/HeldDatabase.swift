@@ -57,7 +57,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
             // The transaction stays open between reads.
             configuration.allowsUnsafeTransactions = true
             configuration.busyMode = .immediateError
-            let queue = try DatabaseQueue(path: store.path, configuration: configuration)
+            let queue = try DatabaseQueue(path: store.url.path, configuration: configuration)
             guard let file = try queue.inDatabase(Self.hold) else {
                 try? queue.close()
                 return nil

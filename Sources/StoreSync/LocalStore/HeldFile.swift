@@ -33,7 +33,7 @@ final class HeldFile: HeldStore {
     init?(_ store: LocalStore, copyingTo destination: URL) {
         guard !SQLiteHeader.isAtStart(of: store.url), store.sideFiles.isEmpty, let fingerprint = store.fingerprint,
             let byteCount = try? store.exists ? store.byteCount : nil,
-            let file = try? OpenFile(path: store.path, O_RDONLY)
+            let file = try? OpenFile(path: store.url.path, O_RDONLY)
         else { return nil }
         (self.store, self.file, self.destination) = (store, file, destination)
         (self.fingerprint, self.byteCount) = (fingerprint, byteCount)

@@ -13,7 +13,7 @@ extension LocalStore {
     /// - Returns: The status; `nil` if the store was just written, if its log holds anything, perhaps a commit that shows later without
     ///   a change of its status, or if it isn't a database: a program that maps a file into memory changes it like that, too.
     func trustedStatus() -> StoreStatus? {
-        let (now, status) = (now(), StoreStatus(ofStoreAt: path))
+        let (now, status) = (now(), StoreStatus(ofStoreAt: url.path))
         guard SQLiteHeader.isAtStart(of: url), !status.hasLog,
             status.settled.addingTimeInterval(Self.distrust) < now
         else { return nil }
@@ -21,5 +21,5 @@ extension LocalStore {
     }
 
     /// Whether the database is as it was when its files had a status.
-    func isUnchanged(since status: StoreStatus) -> Bool { StoreStatus(ofStoreAt: path) == status }
+    func isUnchanged(since status: StoreStatus) -> Bool { StoreStatus(ofStoreAt: url.path) == status }
 }

@@ -24,7 +24,7 @@ struct LocalStore: Sendable {
     let now: @Sendable () -> Date
 
     /// The canonical path, under which the store is remembered.
-    var path: String { url.path }
+    var path: LocalPath { LocalPath(url.path) }
 
     /// The maximum length of a store's name in bytes: file systems allow 255, and SQLite appends "-journal".
     static let maximumNameBytes = 255 - 8
@@ -101,7 +101,7 @@ struct LocalStore: Sendable {
 
     /// The status of the file in the file system; `nil` if it doesn't exist.
     var status: Stat? {
-        get throws { try Self.status(path) }
+        get throws { try Self.status(url.path) }
     }
 
     private static func status(_ path: String) throws -> Stat? {
@@ -154,7 +154,7 @@ struct LocalStore: Sendable {
 
     /// The files next to the store that belong to it while it's open, or after a process that had it open died.
     var sideFiles: [String] {
-        ["-wal", "-journal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 }
+        ["-wal", "-journal", "-shm"].map { url.path + $0 }.filter { access($0, F_OK) == 0 }
     }
 
     /// Opens the store with SQLite; `nil` if it isn't an SQLite database.
@@ -172,10 +172,10 @@ struct LocalStore: Sendable {
             do {
                 return try open(readonly: true, timeout)
             } catch {
-                throw StoreSyncError(database: error, at: path).orCancellation
+                throw StoreSyncError(database: error, at: url.path).orCancellation
             }
         } catch {
-            throw StoreSyncError(database: error, at: path).orCancellation
+            throw StoreSyncError(database: error, at: url.path).orCancellation
         }
     }
 
@@ -186,7 +186,7 @@ struct LocalStore: Sendable {
         var configuration = Configuration.ofThisPackage
         configuration.readonly = readonly
         configuration.busyMode = .cancellable(timeout)
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(path: url.path, configuration: configuration)
         // SQLite checks the file only when it first reads from it.
         try queue.inDatabase { _ = try Int.fetchOne($0, sql: "PRAGMA schema_version") }
         return queue

@@ -58,7 +58,7 @@ struct StoreReplacement {
         do {
             try replacement.run(mode)
         } catch let error as DatabaseError {
-            throw StoreSyncError(database: error, at: store.path).orCancellation
+            throw StoreSyncError(database: error, at: store.url.path).orCancellation
         }
     }
 
@@ -201,7 +201,7 @@ struct StoreReplacement {
         let former = try store.status
         if let former {
             try LocalFile.adopt(former, download.path)
-            FileAttributes.copy(from: store.path, to: download.path)
+            FileAttributes.copy(from: store.url.path, to: download.path)
         } else {
             try LocalFile.adoptDefaults(download.path)
         }
@@ -209,7 +209,7 @@ struct StoreReplacement {
         try store.steps.reached("before the rename")
         if former != nil {
             if case .unchanged = expectation, !isUnchanged(store) { throw localChanges }
-            try LocalFile.rename(download.path, to: store.path)
+            try LocalFile.rename(download.path, to: store.url.path)
         } else if try !LocalFile.renameExclusively(download, to: store.url) {
             throw localChanges
         }

@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import StoreChanges
 
@@ -32,7 +33,7 @@ extension StoreSnapshot {
             do {
                 tables = try database.read(readTables)
             } catch {
-                throw StoreSyncError(database: error, at: store.path).orCancellation
+                throw StoreSyncError(database: error, at: store.url.path).orCancellation
             }
             guard !StoreSchema.isOfCoreData(tables: tables) else {
                 throw StoreSyncError(

@@ -22,7 +22,7 @@ extension StoreSnapshot {
         to destination: URL
     ) throws -> StoreSnapshot {
         let path = destination.path
-        let isCloned = OpenFile.clone(store.path, creating: path)
+        let isCloned = OpenFile.clone(store.url.path, creating: path)
         let target = try LocalFile.writing(path) { () throws(Errno) in isCloned ? nil : try OpenFile(creating: path) }
         do {
             let (byteCount, root) = try atRest(store) {

@@ -58,7 +58,7 @@ struct StoreSnapshot: Sendable {
                 cause: Errno.noSuchFileOrDirectory
             )
         }
-        guard access(store.path, R_OK) == 0 else {
+        guard access(store.url.path, R_OK) == 0 else {
             throw StoreSyncError(.storeNotFound, "\(store.path) can't be read on this device. Check its permissions.")
         }
     }
@@ -162,7 +162,7 @@ struct StoreSnapshot: Sendable {
             return try StoreSnapshot(at: destination, store.pages)
         } catch {
             try? FileManager.default.removeItem(at: destination)
-            throw error is DatabaseError ? StoreSyncError(database: error, at: store.path).orCancellation : error
+            throw error is DatabaseError ? StoreSyncError(database: error, at: store.url.path).orCancellation : error
         }
     }
 
@@ -180,8 +180,8 @@ struct StoreSnapshot: Sendable {
         } catch let error as StoreSyncError where error.code == .corrupt {
             verdict = "it can't be read"
         } catch let error as DatabaseError {
-            guard error.fault(ofDatabaseAt: store.path) != .reading else {
-                throw StoreSyncError(database: error, at: store.path)
+            guard error.fault(ofDatabaseAt: store.url.path) != .reading else {
+                throw StoreSyncError(database: error, at: store.url.path)
             }
             verdict = error.message
         }

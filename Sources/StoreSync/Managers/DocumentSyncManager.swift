@@ -348,7 +348,7 @@ public struct DocumentSyncManager: Sendable {
 
     /// The options of a push or a pull, whose keys are those of what it locks.
     private func options(_ given: OperationOptions?, using store: URL, isPush: Bool) -> OperationOptions {
-        let store = FileLock.Subject.store(store.standardizedFileURL.path)
+        let store = FileLock.Subject.store(LocalPath(store.standardizedFileURL.path))
         return manager.options(
             given,
             of: document,

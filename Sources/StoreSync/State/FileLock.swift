@@ -23,7 +23,7 @@ final class FileLock: Sendable {
         /// Synchronizing a document record by record.
         case synchronization(DocumentKey)
         /// A local store, by its canonical path.
-        case store(String)
+        case store(LocalPath)
 
         /// The lock's name, which is unique for each subject, whatever characters its identifiers contain.
         var name: String {
@@ -36,7 +36,7 @@ final class FileLock: Sendable {
                     ["document", key.application.remote, key.application.application, key.document]
                 case .synchronization(let key):
                     ["synchronization", key.application.remote, key.application.application, key.document]
-                case .store(let path): ["store", path]
+                case .store(let path): ["store", path.text]
                 }
             return parts.map { "\($0.utf8.count):\($0)" }.joined()
         }

@@ -180,12 +180,12 @@ extension StateDirectory {
     }
 
     /// The record of the local store at a path.
-    func store(at path: String, document key: DocumentKey) throws -> StoreRecord? {
+    func store(at path: LocalPath, document key: DocumentKey) throws -> StoreRecord? {
         try stores(of: key).first { $0.path == path }
     }
 
     /// Forgets a local store of a document.
-    func forgetStore(at path: String, document key: DocumentKey) throws {
+    func forgetStore(at path: LocalPath, document key: DocumentKey) throws {
         try write("forgotten store") { try StateSchema.removeStore(at: path, $0, key) }
     }
 
@@ -202,7 +202,7 @@ extension StateDirectory {
     /// Remembers that a store needn't be replaced any more, because it was merged with what the document has.
     ///
     /// If it was pushed or pulled when another document had the name, it contains none of this document's uploads.
-    func keepStore(at path: String, document key: DocumentKey, integrityKey: String) throws {
+    func keepStore(at path: LocalPath, document key: DocumentKey, integrityKey: String) throws {
         guard let store = try store(at: path, document: key), store.mustReplace || store.integrityKey != integrityKey
         else { return }
         try write("merged store") { db in

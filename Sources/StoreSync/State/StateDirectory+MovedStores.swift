@@ -23,7 +23,7 @@ extension StateDirectory {
         guard record.path != store.path else { return record }
         let former = record.path
         (record.path, record.file) = (store.path, file)
-        let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former) ? $0 : nil }
+        let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former.text) ? $0 : nil }
         try moveStore(from: former, to: record, exchangingWith: other)
         try settleMoves(of: key)
         if other == nil { removeLeftovers(ofStoreAt: former) }
@@ -31,8 +31,9 @@ extension StateDirectory {
     }
 
     /// Removes what interrupted downloads left at the former path of a store, unless another operation works there.
-    private func removeLeftovers(ofStoreAt path: String) {
-        guard let store = try? LocalStore(URL(filePath: path)), let lock = try? lock(.store(store.path), .exclusive)
+    private func removeLeftovers(ofStoreAt path: LocalPath) {
+        guard let store = try? LocalStore(URL(filePath: path.text)),
+            let lock = try? lock(.store(store.path), .exclusive)
         else { return }
         defer { lock.release() }
         StoreReplacement.removeLeftovers(of: store)
@@ -48,7 +49,7 @@ extension StateDirectory {
         let isSameFile = record.file.map { $0.birth != 0 } ?? false
         let isNewPath = !records.contains { $0.path == store.path }
         guard isSameFile || !isNewPath || hasSameName(record, store) else { return false }
-        guard let there = FileIdentity(atPath: record.path) else { return isGone(record.path) }
+        guard let there = FileIdentity(atPath: record.path.text) else { return isGone(record.path) }
         return records.contains { $0.path != record.path && $0.file == there }
     }
 
@@ -60,19 +61,20 @@ extension StateDirectory {
         }
     }
 
-    /// Whether only the case of a store's name changed: where a file system ignores it, the former path leads to the store too.
+    /// Whether only the case of a store's name changed, or the form of its text: where a file system ignores that, the
+    /// former path leads to the store too.
     private func differsOnlyInCase(_ record: StoreRecord, _ store: LocalStore) -> Bool {
-        record.path.lowercased() == store.path.lowercased()
+        record.path.text.lowercased() == store.path.text.lowercased()
     }
 
     private func hasSameName(_ record: StoreRecord, _ store: LocalStore) -> Bool {
-        URL(filePath: record.path).lastPathComponent == store.url.lastPathComponent
+        LocalPath(URL(filePath: record.path.text).lastPathComponent) == LocalPath(store.url.lastPathComponent)
     }
 
     /// Whether nothing exists at a path.
-    func isGone(_ path: String) -> Bool {
+    func isGone(_ path: LocalPath) -> Bool {
         do {
-            return try path.fileStatus() == nil
+            return try path.text.fileStatus() == nil
         } catch {
             return false
         }
@@ -84,7 +86,7 @@ extension StateDirectory {
 /// The applied sets follow a move in three steps: they are set aside; the move is recorded, with the names under which they are set
 /// aside; they are put at the store's new path. If this device dies, the record says whether the move has happened.
 extension StateDirectory {
-    /// The fact that names, by the new paths of stores, the directories in which their applied sets are set aside.
+    /// The fact that says, by the names of the directories in which applied sets are set aside, where their stores are now.
     private static let movedSets = "movedAppliedSets"
 
     /// Remembers that a store was moved to the path in `store`, and sets its applied sets aside.
@@ -95,12 +97,12 @@ extension StateDirectory {
     ///   - other: The record of the store that was at the new path, if that store is at `path` now; `nil` discards the
     ///     record.
     /// - Throws: ``StoreSyncError``.
-    private func moveStore(from path: String, to store: StoreRecord, exchangingWith other: StoreRecord?) throws {
+    private func moveStore(from path: LocalPath, to store: StoreRecord, exchangingWith other: StoreRecord?) throws {
         let key = store.document
         try write("moved store") { db in
             try settleMoves(of: key, db)
-            var moves = [store.path: try appliedSets(for: path, in: key).setAside()]
-            if other != nil { moves[path] = try appliedSets(for: store.path, in: key).setAside() }
+            var moves = [try appliedSets(for: path, in: key).setAside(): store.path]
+            if other != nil { moves[try appliedSets(for: store.path, in: key).setAside()] = path }
             try steps.reached("applied sets set aside")
             try StateSchema.save(moves, db, Self.movedSets, key)
             try StateSchema.removeStore(at: path, db, key)
@@ -125,7 +127,7 @@ extension StateDirectory {
     func settleMoves(of key: DocumentKey) throws {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: appliedURL.path)) ?? []
         let isSettled = try read { db in
-            try StateSchema.fetch([String: String].self, db, Self.movedSets, key)?.isEmpty ?? true
+            try StateSchema.fetch([String: LocalPath].self, db, Self.movedSets, key)?.isEmpty ?? true
                 && StateSchema.fetchStores(db, key).allSatisfy {
                     !appliedSets(for: $0.path, in: key).isSetAside(among: names)
                 }
@@ -135,10 +137,10 @@ extension StateDirectory {
     }
 
     func settleMoves(of key: DocumentKey, _ db: Database) throws {
-        let moves = try StateSchema.fetch([String: String].self, db, Self.movedSets, key) ?? [:]
-        for (path, name) in moves { try appliedSets(for: path, in: key).take(name) }
+        let moves = try StateSchema.fetch([String: LocalPath].self, db, Self.movedSets, key) ?? [:]
+        for (name, path) in moves { try appliedSets(for: path, in: key).take(name) }
         for store in try StateSchema.fetchStores(db, key) { try appliedSets(for: store.path, in: key).restore() }
-        if !moves.isEmpty { try StateSchema.save([String: String](), db, Self.movedSets, key) }
+        if !moves.isEmpty { try StateSchema.save([String: LocalPath](), db, Self.movedSets, key) }
     }
 
     /// Puts the staged applied sets of a store into use.

@@ -8,29 +8,29 @@ extension StateDirectory {
     ///
     /// A former root that still exists wasn't moved: another user has another home directory, for instance.
     func moveStores(toRoot root: URL) throws {
-        guard let path = root.path.canonicalPath else {
+        guard let path = root.path.canonicalPath.map(LocalPath.init) else {
             throw StoreSyncError(.storeNotFound, "The directory \(root.path) doesn't exist on this device.")
         }
-        let former = try read { try StateSchema.fetch(String.self, $0, Self.root, .ofDevice) }
+        let former = try read { try StateSchema.fetch(LocalPath.self, $0, Self.root, .ofDevice) }
         guard former != path else { return }
         guard let former else { return try setRoot(path) }
         guard isGone(former) else { return }
         let stores = try read(StateSchema.fetchAllStores)
         for document in Set(stores.map(\.document)) { try settleMoves(of: document) }
         for store in stores {
-            guard let moved = moved(store.path, from: former, to: path) else { continue }
+            guard let moved = store.path.moved(from: former, to: path) else { continue }
             try appliedSets(for: store.path, in: store.document)
                 .moveIfPresent(to: appliedSets(for: moved, in: store.document))
         }
         try write("moved root") { db in
             for var store in try StateSchema.fetchAllStores(db) {
-                guard let moved = moved(store.path, from: former, to: path) else { continue }
+                guard let moved = store.path.moved(from: former, to: path) else { continue }
                 try StateSchema.removeStore(at: store.path, db, store.document)
                 store.path = moved
                 try StateSchema.save(store, db)
             }
             for var upload in try StateSchema.fetchUnpublishedUploads(db) {
-                guard let moved = upload.store.flatMap({ moved($0.path, from: former, to: path) }) else { continue }
+                guard let moved = upload.store?.path.moved(from: former, to: path) else { continue }
                 upload.store?.path = moved
                 try StateSchema.save(upload, db)
             }
@@ -38,8 +38,8 @@ extension StateDirectory {
                 guard var memory = try StateSchema.fetch(SynchronizationMemory.self, db, name, key),
                     var store = memory.lastStore
                 else { continue }
-                store.path = moved(store.path, from: former, to: path) ?? store.path
-                store.stateDirectory = moved(store.stateDirectory, from: former, to: path) ?? store.stateDirectory
+                store.path = store.path.moved(from: former, to: path) ?? store.path
+                store.stateDirectory = store.stateDirectory.moved(from: former, to: path) ?? store.stateDirectory
                 memory.lastStore = store
                 try StateSchema.save(memory, db, name, key)
             }
@@ -49,12 +49,8 @@ extension StateDirectory {
 
     private static let root = "root"
 
-    private func setRoot(_ path: String) throws {
+    private func setRoot(_ path: LocalPath) throws {
         try write("root") { try StateSchema.save(path, $0, Self.root, .ofDevice) }
-    }
-
-    private func moved(_ path: String, from former: String, to root: String) -> String? {
-        path.hasPrefix(former + "/") ? root + path.dropFirst(former.count) : nil
     }
 }
 

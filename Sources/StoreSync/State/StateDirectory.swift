@@ -19,7 +19,7 @@ import ThreadSupport
 public final class StateDirectory: Sendable {
     let url: URL
     /// The directory's path, in which no symbolic link occurs.
-    var path: String { url.path.canonicalPath ?? url.path }
+    var path: LocalPath { LocalPath(url.path.canonicalPath ?? url.path) }
     private let database: DatabaseQueue
     /// Observes this device's changes: each one of the state directory, before and after its commit, and each step in which a
     /// download replaces a store.
@@ -173,7 +173,7 @@ public final class StateDirectory: Sendable {
     // MARK: The applied sets of local stores
 
     /// The directory that holds the applied sets of a local store.
-    func appliedSets(for path: String, in document: DocumentKey) -> AppliedSetsDirectory {
+    func appliedSets(for path: LocalPath, in document: DocumentKey) -> AppliedSetsDirectory {
         AppliedSetsDirectory(appliedURL, path: path, document: document)
     }
 

@@ -72,7 +72,7 @@ extension KeyFile {
 /// What this device remembers of one local store of a document.
 struct StoreRecord: Hashable, Sendable, Codable {
     /// The store's canonical path.
-    var path: String
+    var path: LocalPath
     /// The file's identity in the file system, by which it's found after a move; `nil` if unknown.
     var file: FileIdentity?
     var document: DocumentKey
@@ -123,7 +123,7 @@ struct StoreRecord: Hashable, Sendable, Codable {
         return settled
     }
 
-    init(path: String, document: DocumentKey, integrityKey: String) {
+    init(path: LocalPath, document: DocumentKey, integrityKey: String) {
         self.path = path
         self.document = document
         self.integrityKey = integrityKey

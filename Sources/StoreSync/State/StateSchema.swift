@@ -144,7 +144,7 @@ enum StateSchema {
         ).map { try decode($0) }
     }
 
-    static func fetchStore(_ db: Database, at path: String, _ key: DocumentKey) throws -> StoreRecord? {
+    static func fetchStore(_ db: Database, at path: LocalPath, _ key: DocumentKey) throws -> StoreRecord? {
         try fetchStores(db, key).first { $0.path == path }
     }
 
@@ -162,15 +162,15 @@ enum StateSchema {
             sql: "INSERT OR REPLACE INTO store (remote, application, document, path, value) VALUES (?, ?, ?, ?, ?)"
         ).execute(
             arguments: [
-                key.application.remote, key.application.application, key.document, store.path, encode(store),
+                key.application.remote, key.application.application, key.document, store.path.text, encode(store),
             ]
         )
     }
 
-    static func removeStore(at path: String, _ db: Database, _ key: DocumentKey) throws {
+    static func removeStore(at path: LocalPath, _ db: Database, _ key: DocumentKey) throws {
         try db.execute(
             sql: "DELETE FROM store WHERE remote = ? AND application = ? AND document = ? AND path = ?",
-            arguments: [key.application.remote, key.application.application, key.document, path]
+            arguments: [key.application.remote, key.application.application, key.document, path.text]
         )
     }
 

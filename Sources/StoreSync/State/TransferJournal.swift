@@ -24,7 +24,7 @@ final class TransferJournal: Sendable {
         /// In a pull these have arrived; once the upload itself has arrived, it's the last of them.
         var bases: [UploadReference] = []
         /// The local store's path.
-        var store: String
+        var store: LocalPath
         /// The sealed file's salt; empty if the file isn't sealed.
         var salt: [UInt8] = []
         /// Identifies the attempt to push the upload; `nil` in a pull.
@@ -161,8 +161,8 @@ extension StateDirectory {
     }
 
     /// The journal of the pull into a local store.
-    func pullJournal(of path: String, in document: DocumentKey) -> TransferJournal.File {
-        TransferJournal.File(url: url.appending(path: "transfers/\(document.fileName("pull", path)).chunks"))
+    func pullJournal(of path: LocalPath, in document: DocumentKey) -> TransferJournal.File {
+        TransferJournal.File(url: url.appending(path: "transfers/\(document.fileName("pull", path.text)).chunks"))
     }
 
     /// The file with the blocks of the store that was pushed last.

@@ -50,8 +50,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     ///
     /// If the state directory was copied, the store is the other device's.
     struct LastStore: Hashable, Sendable, Codable {
-        var path: String
-        var stateDirectory: String
+        var path: LocalPath
+        var stateDirectory: LocalPath
     }
 
     /// A file of a publication that isn't complete.

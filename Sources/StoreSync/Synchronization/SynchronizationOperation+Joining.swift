@@ -83,7 +83,7 @@ extension SynchronizationOperation {
     /// Creates a store that was synchronized and is gone, if the user wants that.
     private func createMissingStore(of replica: SynchronizedReplica, _ context: OperationContext) async throws {
         let last = try await memory(since: replica.origin, context).lastStore
-        if let last, last.path != request.url.path, last.stateDirectory == state.path,
+        if let last, last.path != LocalPath(request.url.path), last.stateDirectory == state.path,
             !state.isGone(last.path)
         {
             throw StoreSyncError(

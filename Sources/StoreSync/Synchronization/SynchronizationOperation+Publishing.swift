@@ -331,7 +331,7 @@ extension SynchronizationOperation {
             seal: seal,
             identity: document.identity,
             origin: origin.identifier,
-            inbox: ChangeSetInbox(in: URL(filePath: state.path)),
+            inbox: ChangeSetInbox(in: URL(filePath: state.path.text)),
             removed: { [document, backend] in
                 try await RemovedClients.read(of: $0, document, backend.documentRegistrationHooks).clients
             }

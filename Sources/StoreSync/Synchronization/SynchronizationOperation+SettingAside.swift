@@ -30,7 +30,7 @@ extension SynchronizationOperation {
             let copy = StoreReplacement.temporaryURL(for: store)
             defer { try? FileManager.default.removeItem(at: copy) }
             for _ in 0..<Self.maximumCopies {
-                let former = StoreStatus(ofStoreAt: store.path)
+                let former = StoreStatus(ofStoreAt: store.url.path)
                 let status = store.trustedStatus()
                 let root = try StoreSnapshot.take(of: store, at: copy).contentRoot
                 let isSteady = store.isUnchanged(since: former)

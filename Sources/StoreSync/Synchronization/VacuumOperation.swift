@@ -40,7 +40,7 @@ public actor VacuumOperation: Operation {
             }
             let path = try path(of: memory?.lastStore)
             let synchronization = SynchronizationOperation(
-                SynchronizationRequest(url: URL(filePath: path)),
+                SynchronizationRequest(url: URL(filePath: path.text)),
                 document: document,
                 backend: backend,
                 state: state,
@@ -61,7 +61,7 @@ public actor VacuumOperation: Operation {
     }
 
     /// The path of this device's store.
-    private func path(of store: SynchronizationMemory.LastStore?) throws -> String {
+    private func path(of store: SynchronizationMemory.LastStore?) throws -> LocalPath {
         let command = "storesync sync STORE --document \(document.document)"
         guard let store, !state.isGone(store.path) else {
             throw StoreSyncError(

@@ -133,7 +133,7 @@ struct DeltaPullTests {
                     progress: TransferProgress(context, phase: "downloading", totalBytes: 1),
                     open: { try await connection.read($0, range: $1) }
                 ),
-                journal: b.state.pullJournal(of: b.store.path, in: scene.deltas.key(of: b)),
+                journal: b.state.pullJournal(of: LocalPath(b.store.path), in: scene.deltas.key(of: b)),
                 document: scene.deltas.key(of: b),
                 integrityKey: registration.integrityKey,
                 store: try LocalStore(b.store),

@@ -69,7 +69,7 @@ struct LongNameTests {
         // A store whose name equals the shortened form of a long name.
         let impostor = String(shortened.dropFirst().prefix { $0 != "." })
         for store in try stores + [LocalStore(folder.file(impostor))] {
-            let others = stores.filter { $0.path.utf8.elementsEqual(store.path.utf8) == false }
+            let others = stores.filter { $0.path != store.path }
                 .map { StoreReplacement.temporaryURL(for: $0) }
             let own = ["", "-mode", "-journal", "-wal", "-shm"]
                 .map { URL(fileURLWithPath: StoreReplacement.temporaryURL(for: store).path + $0) }

@@ -113,7 +113,7 @@ struct FileLockTests {
             document("a", "b", "cd"), document("a", "bc", "d"), document("ab", "c", "d"), document("", "abc", "d"),
             document("a", "1:b", "c"), document("a1:", "b", "c"), document("../..", "..", "/etc/passwd"),
             .application(ApplicationKey(remote: "a", application: "b")), .store("a"), .store("A"),
-            .store("/" + String(repeating: "long/", count: 800)), .store("/ü\n'\""), .store(""),
+            .store(LocalPath("/" + String(repeating: "long/", count: 800))), .store("/ü\n'\""), .store(""),
         ]
         let locks = try subjects.map { try state.lock($0, .exclusive) }
         for subject in subjects { #expect(try !isFree(subject)) }

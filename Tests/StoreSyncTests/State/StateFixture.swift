@@ -4,6 +4,11 @@ import RemoteStorage
 
 @testable import StoreSync
 
+/// Tests name paths.
+extension LocalPath: ExpressibleByStringLiteral {
+    public init(stringLiteral text: String) { self.init(text) }
+}
+
 /// A folder for the state of one test, removed with the fixture.
 final class StateFixture {
     /// The path of the state directory, which doesn't exist at first.
@@ -47,7 +52,7 @@ final class StateFixture {
         return UploadName(client: client, upload(generation, letter))
     }
 
-    static func store(_ path: String = "/data/diary.sqlite", of document: DocumentKey = diary) -> StoreRecord {
+    static func store(_ path: LocalPath = "/data/diary.sqlite", of document: DocumentKey = diary) -> StoreRecord {
         var store = StoreRecord(path: path, document: document, integrityKey: "key")
         store.contentRoot = "c0ffee"
         store.base = name(1, of: "laptop")

@@ -1,0 +1,33 @@
+import Foundation
+import Testing
+
+@testable import StoreSync
+
+@Suite("A path on this device")
+struct LocalPathTests {
+    @Test("equals only the path with the same bytes")
+    func equality() {
+        let paths = ["/caf\u{e9}", "/cafe\u{301}", "/caf\u{e9}"].map { LocalPath($0) }
+        #expect(paths[0] != paths[1] && paths[0] == paths[2])
+        #expect(Set(paths).count == 2)
+    }
+
+    @Test("is coded as its text, byte by byte")
+    func coding() throws {
+        let path = LocalPath("/cafe\u{301}")
+        let json = try JSONEncoder().encode([path])
+        #expect(try JSONDecoder().decode([String].self, from: json).map { Array($0.utf8) } == [Array(path.text.utf8)])
+        #expect(try JSONDecoder().decode([LocalPath].self, from: json) == [path])
+    }
+
+    @Test("follows a directory that it is below, and no other one")
+    func moved() {
+        let (former, later) = (LocalPath("/caf\u{e9}"), LocalPath("/later"))
+        #expect(LocalPath("/caf\u{e9}/a").moved(from: former, to: later) == LocalPath("/later/a"))
+        // As a character, the slash and the accent are one.
+        #expect(LocalPath("/caf\u{e9}/\u{301}a").moved(from: former, to: later) == LocalPath("/later/\u{301}a"))
+        for other in ["/cafe\u{301}/a", "/caf\u{e9}s/a", "/caf\u{e9}"] {
+            #expect(LocalPath(other).moved(from: former, to: later) == nil, "\(other)")
+        }
+    }
+}
