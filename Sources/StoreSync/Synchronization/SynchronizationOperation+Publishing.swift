@@ -134,7 +134,7 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Creates this client's files with older change sets again that the storage has lost, and returns those that were there.
+    /// Creates this client's files with older change sets again that the storage has lost, and returns what was there.
     @discardableResult
     func restoreSegments(
         from replica: SynchronizedReplica,

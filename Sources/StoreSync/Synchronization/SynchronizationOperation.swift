@@ -138,10 +138,7 @@ public actor SynchronizationOperation: Operation {
         memory.note(news)
         // A synchronization that fails doesn't record its time.
         let isFirst = memory.recorded == nil
-        memory.lastStore = SynchronizationMemory.LastStore(
-            path: LocalPath(request.url.path),
-            stateDirectory: state.path
-        )
+        memory.lastStore = .init(path: LocalPath(request.url.path), stateDirectory: state.path)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged: Merged
         do {

@@ -6,7 +6,7 @@ import RemoteStorage
 
 /// Tests name paths.
 extension LocalPath: ExpressibleByStringLiteral {
-    public init(stringLiteral text: String) { self.init(text) }
+    init(stringLiteral text: String) { self.init(text) }
 }
 
 /// A folder for the state of one test, removed with the fixture.
