@@ -20,12 +20,12 @@ extension S3Tests {
 
         @Test("on other servers", arguments: otherKinds, BackendCheck.all)
         func onOtherServers(kind: S3ServerKind, check: BackendCheck) async throws {
-            try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 50, ci: 50, deep: 1100))
+            try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 50, deep: 1100))
         }
 
         /// Runs a check with fewer rounds than in memory, because each needs many requests.
         private func run(_ check: BackendCheck, on kind: S3ServerKind, listedFiles: Int) async throws {
-            let rounds = TestDepth.choose(quick: 1, ci: 1, deep: 100)
+            let rounds = TestDepth.choose(quick: 1, deep: 100)
             let effort = BackendCheck.Effort(rounds: rounds, racers: 8, listedFiles: listedFiles)
             try await check.run(on: S3Server.shared(kind).backend(), effort: effort)
         }

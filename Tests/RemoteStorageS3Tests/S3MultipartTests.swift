@@ -65,7 +65,7 @@ extension S3Tests {
             let path = try RemotePath("directory/large")
             let prefix = UUID().uuidString
             // Parts of 5 MiB: 200 of them are a gigabyte, cut every 50 MB.
-            let parts = TestDepth.choose(quick: 8, ci: 8, deep: 200)
+            let parts = TestDepth.choose(quick: 8, deep: 200)
             let interval = parts > 100 ? 10 : 3
             let counts = Locked((parts: 0, cuts: 0))
             let proxy = try FaultProxy(to: server.port) { _, line in

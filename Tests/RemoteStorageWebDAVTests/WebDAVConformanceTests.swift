@@ -12,7 +12,7 @@ extension WebDAVTests {
     struct ConformanceTests {
         /// Fewer rounds than in memory, because each needs many requests.
         private static let effort = BackendCheck.Effort(
-            rounds: TestDepth.choose(quick: 1, ci: 1, deep: 100),
+            rounds: TestDepth.choose(quick: 1, deep: 100),
             racers: 8,
             listedFiles: 100
         )
@@ -57,7 +57,7 @@ extension WebDAVTests {
         @Test("and lists many files", arguments: ServerKind.plainInstalled)
         func thousands(kind: ServerKind) async throws {
             let share = try await WebDAVShare(on: kind)
-            let count = kind == .apache ? 2_000 : TestDepth.choose(quick: 300, ci: 300, deep: 2_000)
+            let count = kind == .apache ? 2_000 : TestDepth.choose(quick: 300, deep: 2_000)
             let names = (0..<count).map { "a file with the number \($0)" }
             for name in names { try Data([1, 2]).write(to: share.folder.appending(component: name)) }
             let items = try await share.backend().list(.root) ?? []

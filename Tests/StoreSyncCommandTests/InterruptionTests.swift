@@ -63,7 +63,7 @@ extension CommandTests {
         func push(signal: Int32) async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            for attempt in 1...TestDepth.choose(quick: 4, ci: 4, deep: 40) {
+            for attempt in 1...TestDepth.choose(quick: 4, deep: 40) {
                 try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
                 let before = try fixture.manifests()
                 let child = try fixture.start(laptop.pushArguments + laptop.options + ["--json"])
@@ -88,7 +88,7 @@ extension CommandTests {
             try laptop.write("old")
             #expect(try await laptop.push().status == 0)
             #expect(try await desktop.pull().status == 0)
-            for attempt in 1...TestDepth.choose(quick: 4, ci: 4, deep: 40) {
+            for attempt in 1...TestDepth.choose(quick: 4, deep: 40) {
                 try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
                 #expect(try await laptop.push().status == 0)
                 let before = try desktop.notes()

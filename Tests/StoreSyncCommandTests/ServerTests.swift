@@ -10,8 +10,8 @@ import WebDAVServers
 extension CommandTests {
     @Suite("On real servers", .serialized, .timeLimit(.minutes(60)))
     struct ServerTests {
-        private static let kills = TestDepth.choose(quick: 2, ci: 2, deep: 100)
-        private static let races = TestDepth.choose(quick: 1, ci: 1, deep: 20)
+        private static let kills = TestDepth.choose(quick: 2, deep: 100)
+        private static let races = TestDepth.choose(quick: 1, deep: 20)
 
         enum Kind: String, CaseIterable, Sendable {
             case apache, lighttpd, seaweedFS

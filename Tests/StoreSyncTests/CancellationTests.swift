@@ -149,8 +149,8 @@ struct CancellationTests {
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
-        let stride = TestDepth.choose(quick: 23, ci: 17, deep: 1)
-        for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 20) {
+        let stride = TestDepth.choose(quick: 23, deep: 1)
+        for seed in TestDepth.seeds(quick: 1, deep: 20) {
             var step = 0
             // Until the operation ends before the moment comes.
             while try await run(scenario, .step(step), seed: seed) { step += stride }
@@ -204,7 +204,7 @@ struct CancellationTests {
             #expect(try KeyFile(Array(present)).passwordVersion == version, "step \(step)")
             endings[state, default: 0] += 1
             wasReached = point.wasReached
-            step += TestDepth.choose(quick: 4, ci: 3, deep: 1)
+            step += TestDepth.choose(quick: 4, deep: 1)
         }
         print("cancelled a password change at \(step) steps: \(endings)")
         #expect(Set(endings.keys) == [.cancelled, .finished])
@@ -244,7 +244,7 @@ struct CancellationTests {
     @Test("F17 D1: a registration that is cancelled before any of its jobs keeps the promises of every operation")
     func registrationConforms() async throws {
         let fixture = try Fixture()
-        let report = try await OperationConformance.check(seeds: TestDepth.seeds(quick: 1, ci: 2, deep: 20)) {
+        let report = try await OperationConformance.check(seeds: TestDepth.seeds(quick: 1, deep: 20)) {
             simulation in
             try fixture.device(UUID().uuidString, backend: InMemoryBackend(), simulation: simulation).registration()
         }

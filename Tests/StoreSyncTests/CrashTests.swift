@@ -53,7 +53,7 @@ struct CrashTests {
     private static let three: Set<String> = ["one", "two", "three"]
 
     /// A prime, so that steps that recur at regular intervals aren't all skipped.
-    private static let interval = TestDepth.choose(quick: 19, ci: 17, deep: 1)
+    private static let interval = TestDepth.choose(quick: 19, deep: 1)
 
     static let scenarios = unsealed + unsealed.map(\.sealed) + [delta]
 

@@ -63,7 +63,7 @@ struct ExhaustiveAttackTests {
             bytes.indices.map { Case(what: "\(name) cut to \($0)", name: name, changes: [name: bytes.prefix($0)]) }
         }
         #expect(cases.count > 5_000)
-        try await attack(application, cases, most: TestDepth.choose(quick: 40, ci: 50, deep: 100))
+        try await attack(application, cases, most: TestDepth.choose(quick: 40, deep: 100))
     }
 
     @Test("F4, D19: exchanging any two of 18 files that differ is noticed, in 153 pairs")
@@ -80,7 +80,7 @@ struct ExhaustiveAttackTests {
             }
         }
         #expect(files.count == 18 && cases.count == 153)
-        try await attack(application, cases, most: TestDepth.choose(quick: 25, ci: 30, deep: 60))
+        try await attack(application, cases, most: TestDepth.choose(quick: 25, deep: 60))
     }
 
     /// The outcomes of a pull, by a device that has seen the newest files, while a file is missing or a former version.
@@ -142,7 +142,7 @@ struct ExhaustiveAttackTests {
     func flipped() async throws {
         let application = try await AttackedApplication()
         var cases = 0
-        let interval = TestDepth.choose(quick: 50, ci: 40, deep: 1)
+        let interval = TestDepth.choose(quick: 50, deep: 1)
         for (name, bytes) in application.sorted {
             guard let kind = Kind(name), kind != .deletedClient, kind != .deletedDocument else { continue }
             for offset in stride(from: cases % interval, to: bytes.count, by: interval) {

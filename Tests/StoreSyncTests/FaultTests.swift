@@ -13,7 +13,7 @@ import Testing
 /// A seed determines what happens, and a failure names its seed.
 @Suite("Storage that misbehaves", .timeLimit(.minutes(60)))
 struct FaultTests {
-    private static let seeds = TestDepth.seeds(quick: 1, ci: 1, deep: 400)
+    private static let seeds = TestDepth.seeds(quick: 1, deep: 400)
 
     /// The scenarios that don't choose capabilities themselves, because the storage has its own here.
     static let scenarios = CrashTests.scenarios.filter { $0.capabilities == nil }
@@ -49,7 +49,7 @@ struct FaultTests {
     )
     func histories(server: SimulatedServer) async throws {
         guard !Self.refuses(server) else { return }
-        for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 1_200) {
+        for seed in TestDepth.seeds(quick: 1, deep: 1_200) {
             try await Simulation.run(seed: seed) { simulation in
                 try await FaultHistory(server, seed, simulation).run()
             }

@@ -207,7 +207,7 @@ struct KeychainSynchronizationTests {
         arguments: [false, true]
     )
     func programs(isFolder: Bool) async throws {
-        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 100) {
+        for seed in TestDepth.seeds(quick: 1, deep: 100) {
             var generator = SplitMix64(seed: seed)
             let fixture = try Self.fixture()
             let memory = InMemoryBackend()

@@ -10,7 +10,7 @@ import Testing
 /// In deep tests the store is a gigabyte, and the progress is printed.
 @Suite("The progress of a transfer", .timeLimit(.minutes(60)))
 struct ProgressTests {
-    private static let megabytes = TestDepth.choose(quick: 32, ci: 32, deep: 1_000)
+    private static let megabytes = TestDepth.choose(quick: 32, deep: 1_000)
 
     private struct Step {
         var seconds: Double

@@ -115,7 +115,7 @@ struct RecreatedDocumentTests {
             count = await connections[0].requests.count
             let finished = isFinished.withLock(\.self)
             #expect(finished)
-            number += TestDepth.choose(quick: 7, ci: 4, deep: 1)
+            number += TestDepth.choose(quick: 7, deep: 1)
         }
         #expect(joins > 1)
     }

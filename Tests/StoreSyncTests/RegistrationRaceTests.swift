@@ -44,7 +44,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 4, ci: 6, deep: 5_000) {
+        for seed in TestDepth.seeds(quick: 4, deep: 5_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -70,7 +70,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func pushingFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 2, ci: 4, deep: 1_000) {
+        for seed in TestDepth.seeds(quick: 2, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -104,7 +104,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func passwords(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 2, ci: 3, deep: 100) {
+        for seed in TestDepth.seeds(quick: 2, deep: 100) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -148,7 +148,7 @@ struct RegistrationRaceTests {
     )
     func mixedDecisions() async throws {
         for place in Place.allCases {
-            for seed in TestDepth.seeds(quick: 2, ci: 4, deep: 1_000) {
+            for seed in TestDepth.seeds(quick: 2, deep: 1_000) {
                 try await Simulation.run(seed: seed) { simulation in
                     let fixture = try Fixture()
                     let backend = place.backend(fixture, simulation)

@@ -62,7 +62,7 @@ struct RepairRaceTests {
             #expect(try other.notes() == ["one", "two"], "before request \(number)")
             let later = try await scene.device.verify().value
             #expect(later.problems.isEmpty && later.warnings.isEmpty, "before request \(number): \(later)")
-            number += TestDepth.choose(quick: 7, ci: 4, deep: 1)
+            number += TestDepth.choose(quick: 7, deep: 1)
             guard number < count else { return }
         }
     }

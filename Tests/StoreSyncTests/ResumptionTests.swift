@@ -197,7 +197,7 @@ struct ResumptionTests {
 
     @Test(
         "D15: a push that was cut off resumes, and sends at most one chunk again",
-        arguments: TestDepth.choose(quick: [0.1, 0.8], ci: [0.1, 0.8], deep: [0.1, 0.5, 0.8, 0.95]),
+        arguments: TestDepth.choose(quick: [0.1, 0.8], deep: [0.1, 0.5, 0.8, 0.95]),
         [true, false]
     )
     func pushing(share: Double, isSealed: Bool) async throws {
@@ -215,7 +215,7 @@ struct ResumptionTests {
 
     @Test(
         "a pull that was cut off resumes, and fetches at most one chunk again",
-        arguments: TestDepth.choose(quick: [0.1, 0.95], ci: [0.1, 0.95], deep: [0.1, 0.5, 0.95]),
+        arguments: TestDepth.choose(quick: [0.1, 0.95], deep: [0.1, 0.5, 0.95]),
         [true, false]
     )
     func pulling(share: Double, isSealed: Bool) async throws {
@@ -238,7 +238,7 @@ struct ResumptionTests {
 
     @Test(
         "D15: a push of a delta that was cut off resumes, and sends at most one chunk again",
-        arguments: TestDepth.choose(quick: [0.5, 0.95], ci: [0.5, 0.95], deep: [0.1, 0.5, 0.95])
+        arguments: TestDepth.choose(quick: [0.5, 0.95], deep: [0.1, 0.5, 0.95])
     )
     func pushingDelta(share: Double) async throws {
         let scene = try await Scene(chunks: 20)

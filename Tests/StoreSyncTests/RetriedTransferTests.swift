@@ -87,7 +87,7 @@ struct RetriedTransferTests {
             ).value
             hasFailed = pulling.disarm() || hasFailed
             #expect(try RowStore.rows(in: b.store) == RowStore.rows(in: a.store), "request \(number)")
-            number += TestDepth.choose(quick: 3, ci: 2, deep: 1)
+            number += TestDepth.choose(quick: 3, deep: 1)
         }
         #expect(number > 10)
         #expect(deltas > 0 || password == nil)

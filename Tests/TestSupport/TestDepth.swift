@@ -29,10 +29,12 @@ package enum TestDepth: String, CaseIterable, Sendable {
     package static var isDeep: Bool { current == .deep }
 
     /// Returns the value for the depth of this run.
-    package static func choose<Value>(quick: Value, ci: Value, deep: Value) -> Value {
+    ///
+    /// Without a value for `ci`, that depth is as `quick`.
+    package static func choose<Value>(quick: Value, ci: Value? = nil, deep: Value) -> Value {
         switch current {
         case .quick: quick
-        case .ci: ci
+        case .ci: ci ?? quick
         case .deep: deep
         }
     }
@@ -40,12 +42,12 @@ package enum TestDepth: String, CaseIterable, Sendable {
     /// Returns the seeds that a randomized test tries, from 0 on.
     ///
     /// The environment variable `STORESYNC_TEST_SEEDS` replaces them, to replay a failure (`7`) or to run a part (`0..<500`).
-    package static func seeds(quick: UInt64, ci: UInt64, deep: UInt64) -> Range<UInt64> {
+    package static func seeds(quick: UInt64, ci: UInt64? = nil, deep: UInt64) -> Range<UInt64> {
         namedSeeds ?? 0..<choose(quick: quick, ci: ci, deep: deep)
     }
 
     /// Returns the seeds that a randomized test tries, from 0 on, and the seeds that failed once.
-    package static func seeds(quick: UInt64, ci: UInt64, deep: UInt64, besides former: [UInt64]) -> [UInt64] {
+    package static func seeds(quick: UInt64, ci: UInt64? = nil, deep: UInt64, besides former: [UInt64]) -> [UInt64] {
         namedSeeds.map(Array.init) ?? Array(0..<choose(quick: quick, ci: ci, deep: deep)) + former
     }
 

@@ -30,7 +30,7 @@ struct BaselineTests {
         }
     }
 
-    @Test("A store that is its own baseline has no edits", arguments: TestDepth.seeds(quick: 16, ci: 16, deep: 10_000))
+    @Test("A store that is its own baseline has no edits", arguments: TestDepth.seeds(quick: 16, deep: 10_000))
     func unchanged(seed: UInt64) throws {
         let fixture = try Fixture(seed: seed)
         for device in fixture.devices { #expect(try device.capture() == nil) }
@@ -39,7 +39,7 @@ struct BaselineTests {
 
     @Test(
         "What a capture finds makes an unchanged copy equal to the store",
-        arguments: TestDepth.seeds(quick: 12, ci: 12, deep: 20_000)
+        arguments: TestDepth.seeds(quick: 12, deep: 20_000)
     )
     func difference(seed: UInt64) throws {
         var fixture = try Fixture(seed: seed)
@@ -60,7 +60,7 @@ struct BaselineTests {
 
     @Test(
         "Rows are found in whatever order the store has them",
-        arguments: TestDepth.seeds(quick: 10, ci: 10, deep: 2000)
+        arguments: TestDepth.seeds(quick: 10, deep: 2000)
     )
     func order(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)

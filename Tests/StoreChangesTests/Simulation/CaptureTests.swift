@@ -117,7 +117,7 @@ struct CaptureTests {
 
     @Test(
         "A store is valid after each of the sets that were captured together",
-        arguments: TestDepth.seeds(quick: 20, ci: 20, deep: 10_000)
+        arguments: TestDepth.seeds(quick: 20, deep: 10_000)
     )
     func validity(seed: UInt64) throws {
         let schema = """
@@ -206,7 +206,7 @@ struct CaptureTests {
 
     @Test(
         "A store is valid after each set of rows that refer to one another in all ways",
-        arguments: TestDepth.seeds(quick: 6, ci: 6, deep: 4_000)
+        arguments: TestDepth.seeds(quick: 6, deep: 4_000)
     )
     func families(seed: UInt64) throws {
         let (laptop, phone) = (

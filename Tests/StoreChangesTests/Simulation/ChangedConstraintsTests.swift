@@ -73,7 +73,7 @@ struct ChangedConstraintsTests {
     @Test(
         "Devices that are updated at different times are equal in the end, whatever each had merged before",
         arguments: updates,
-        TestDepth.seeds(quick: 2, ci: 2, deep: 4_000)
+        TestDepth.seeds(quick: 2, deep: 4_000)
     )
     func histories(update: Update, seed: UInt64) throws {
         var random = SplitMix64(seed: seed)

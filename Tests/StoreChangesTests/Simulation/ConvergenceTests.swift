@@ -165,7 +165,7 @@ struct ConvergenceTests {
 
     @Test(
         "Stores that have exchanged everything are equal, keep their constraints, and nothing is captured again",
-        arguments: TestDepth.seeds(quick: 16, ci: 16, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 16, deep: 100_000)
     )
     func convergence(seed: UInt64) throws {
         guard var history = Self.history(try History(seed: seed)) else { return }
@@ -187,7 +187,7 @@ struct ConvergenceTests {
 
     @Test(
         "A device that joins with a checkpoint of another one merges as if it had been there from the start",
-        arguments: TestDepth.seeds(quick: 16, ci: 16, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 16, deep: 100_000)
     )
     func joiners(seed: UInt64) throws {
         guard let history = Self.history(try History(seed: seed, joins: true)) else { return }
@@ -196,7 +196,7 @@ struct ConvergenceTests {
 
     @Test(
         "Stores in which users restore what conflicts lost are equal, and nothing is captured again",
-        arguments: TestDepth.seeds(quick: 16, ci: 16, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 16, deep: 100_000)
     )
     func restoring(seed: UInt64) throws {
         guard let history = Self.history(try History(seed: seed, restores: true)) else { return }
@@ -265,7 +265,7 @@ struct ConvergenceTests {
 
     @Test(
         "Devices whose apps are updated at different times are equal in the end",
-        arguments: TestDepth.seeds(quick: 10, ci: 10, deep: 20_000)
+        arguments: TestDepth.seeds(quick: 10, deep: 20_000)
     )
     func migrations(seed: UInt64) throws {
         guard let history = Self.history(try History(seed: seed, migrates: true)) else { return }

@@ -54,8 +54,8 @@ struct PageTests {
 
     @Test("finds what comparing all rows finds, whatever the app writes", arguments: 0..<SimulatedSchemas.all.count)
     func random(index: Int) throws {
-        let rows = TestDepth.choose(quick: 120, ci: 120, deep: 300)
-        for seed in TestDepth.seeds(quick: 1, ci: 1, deep: 2_000) {
+        let rows = TestDepth.choose(quick: 120, deep: 300)
+        for seed in TestDepth.seeds(quick: 1, deep: 2_000) {
             var random = SplitMix64(seed: seed &* 100 &+ UInt64(index))
             let schemaSQL = SimulatedSchemas.all[index]
             var twins = try Twins(schemaSQL)
@@ -151,7 +151,7 @@ struct PageTests {
 
     @Test(
         "A damaged record of the pages is none, whatever is left of it: every edit is found",
-        arguments: TestDepth.seeds(quick: 10, ci: 10, deep: 2_000)
+        arguments: TestDepth.seeds(quick: 10, deep: 2_000)
     )
     func damagedRecord(seed: UInt64) throws {
         let device = try device()

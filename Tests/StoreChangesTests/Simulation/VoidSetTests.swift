@@ -125,7 +125,7 @@ struct VoidSetTests {
         }
     }
 
-    private static let arguments = TestDepth.seeds(quick: 5, ci: 5, deep: 20_000)
+    private static let arguments = TestDepth.seeds(quick: 5, deep: 20_000)
 
     @Test("All devices agree on them, and keep what they overwrite", arguments: Cause.allCases)
     func histories(cause: Cause) throws {

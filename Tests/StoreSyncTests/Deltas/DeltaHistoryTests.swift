@@ -52,7 +52,7 @@ struct DeltaHistoryTests {
         let b = try scene.fixture.device("b")
         var a = try scene.fixture.device("a") { _ in try mortality.step() }
         try RowStore.insert(60, into: a.store, &generator)
-        let count = TestDepth.choose(quick: 20, ci: 20, deep: 1_000)
+        let count = TestDepth.choose(quick: 20, deep: 1_000)
         for generation in 1...count {
             let comment = "in round \(generation)"
             try edit(a.store, &generator, isFirst: generation == 1)

@@ -253,7 +253,7 @@ extension DeltaPushTests {
     @Test("F17: a push or pull of a delta cancelled at any step leaves nothing behind, and completes when run again")
     func cancelled() async throws {
         // Primes, so that steps that recur at regular intervals aren't all skipped.
-        let stride = TestDepth.choose(quick: 97, ci: 67, deep: 1)
+        let stride = TestDepth.choose(quick: 97, deep: 1)
         let acts: [@Sendable (Device, Device) -> any OperationReference] = [{ a, _ in a.push() }, { _, b in b.pull() }]
         for act in acts {
             var step = 0

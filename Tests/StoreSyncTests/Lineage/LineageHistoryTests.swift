@@ -11,7 +11,7 @@ struct LineageHistoryTests {
         "D16: after any successful command of two to five devices, each edit not given up is in the store or in a head"
     )
     func histories() async throws {
-        let seeds = TestDepth.seeds(quick: 15, ci: 20, deep: 100_000)
+        let seeds = TestDepth.seeds(quick: 15, deep: 100_000)
         let successes = try await withThrowingTaskGroup(of: Int.self) { group in
             for worker in 0..<2 as Range<UInt64> {
                 group.addTask {

@@ -24,7 +24,7 @@ struct PasscodeCrashTests {
                 DyingBackend.Death(request: $0, isAfter: false)
             }
             + changes.map { DyingBackend.Death(request: $0, isAfter: true) }
-        let interval = TestDepth.choose(quick: 7, ci: 4, deep: 1)
+        let interval = TestDepth.choose(quick: 7, deep: 1)
         let deaths = stride(from: place == .folder ? 0 : 1, to: all.count, by: interval).map { all[$0] }
         print("crashes while an application is created again, \(place): \(deaths.count)")
         for (number, death) in deaths.enumerated() {

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Passcodes of concurrent devices", .timeLimit(.minutes(60)))
 struct PasscodeRaceTests {
-    private static let seeds = TestDepth.seeds(quick: 2, ci: 3, deep: 500)
+    private static let seeds = TestDepth.seeds(quick: 2, deep: 500)
     private static let places: [PasscodePlace] = [.folder, .memoryWithoutDirectoryMoves]
 
     /// Starts a setup, checks that a failure has a clear reason, and returns whether it succeeded.
@@ -80,7 +80,7 @@ struct PasscodeRaceTests {
 
     @Test("B7: if two devices create data concurrently, one succeeds and the other is told", arguments: places)
     func twoMakeData(place: PasscodePlace) async throws {
-        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 250) {
+        for seed in TestDepth.seeds(quick: 1, deep: 250) {
             try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(place), seed \(seed)"
                 let fixture = try Fixture()
@@ -107,7 +107,7 @@ struct PasscodeRaceTests {
     func cancelledAnywhere(place: PasscodePlace) async throws {
         let scene = try await PasscodeScene(place)
         // Primes, so that steps that recur at regular intervals aren't all skipped.
-        let stride = TestDepth.choose(quick: 53, ci: 37, deep: 1)
+        let stride = TestDepth.choose(quick: 53, deep: 1)
         var (step, wasReached) = (0, true)
         while wasReached {
             let point = CancellationPoint(step: step)

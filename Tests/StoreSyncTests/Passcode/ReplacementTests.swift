@@ -64,7 +64,7 @@ struct ReplacementTests {
         var count = 1
         for dies in [false, true] {
             var (number, restored) = (0, 0)
-            let interval = dies ? TestDepth.choose(quick: 5, ci: 3, deep: 1) : 1
+            let interval = dies ? TestDepth.choose(quick: 5, deep: 1) : 1
             while number < count {
                 let comment = "\(dies ? "dying at" : "before") request \(number)"
                 let backend = try await scene.restore()

@@ -98,7 +98,7 @@ struct RemovalRaceTests {
         _ server: SimulatedServer,
         _ subject: RemovedSubject
     ) -> StrideTo<Int> {
-        let interval = TestDepth.choose(quick: 17, ci: 13, deep: 1)
+        let interval = TestDepth.choose(quick: 17, deep: 1)
         let index = (servers.firstIndex { $0 == server } ?? 0) * RemovedSubject.allCases.count
         let first = index + (RemovedSubject.allCases.firstIndex { $0 == subject } ?? 0)
         return stride(from: first % interval, to: count, by: interval)
@@ -135,7 +135,7 @@ struct RemovalRaceTests {
     )
     func concurrently(server: SimulatedServer, subject: RemovedSubject) async throws {
         let scene = try await RemovalScene(server, isSealed: true)
-        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 400) {
+        for seed in TestDepth.seeds(quick: 1, deep: 400) {
             let comment = "\(server), \(subject), seed \(seed)"
             let place = try await scene.restore()
             try await Simulation.run(seed: seed) { simulation in
@@ -160,7 +160,7 @@ struct RemovalRaceTests {
         await counting.die(nil)
         try await scene.remove(.document, by: whole)
         let count = await counting.requests.count
-        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 17, ci: 13, deep: 1)) {
+        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 17, deep: 1)) {
             let comment = "\(server), recreated before request \(number)"
             let place = try await scene.restore()
             let (a, connection) = try scene.device("a", at: place)
@@ -199,7 +199,7 @@ struct RemovalRaceTests {
     @Test("H22: two devices that remove a document in any order of their requests both succeed", arguments: servers)
     func twoRemovers(server: SimulatedServer) async throws {
         let scene = try await RemovalScene(server, isSealed: true)
-        for seed in TestDepth.seeds(quick: 2, ci: 3, deep: 400) {
+        for seed in TestDepth.seeds(quick: 2, deep: 400) {
             let comment = "\(server), seed \(seed)"
             let place = try await scene.restore()
             try await Simulation.run(seed: seed) { simulation in

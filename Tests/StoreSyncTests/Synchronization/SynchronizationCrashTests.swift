@@ -49,7 +49,7 @@ struct SynchronizationCrashTests {
         let count = try await run(scenario, dyingAt: nil)
         #expect(count > 20)
         let offset = Scenario.allCases.firstIndex(of: scenario) ?? 0
-        let interval = TestDepth.choose(quick: 23, ci: 17, deep: 1)
+        let interval = TestDepth.choose(quick: 23, deep: 1)
         let steps = Array(stride(from: offset % interval, to: count, by: interval))
         for step in steps { _ = try await run(scenario, dyingAt: step) }
     }

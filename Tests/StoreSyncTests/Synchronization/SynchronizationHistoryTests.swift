@@ -14,7 +14,7 @@ struct SynchronizationHistoryTests {
         guard server.capabilities.contains(.exclusiveCreate) else { return }
         // In seed 3784 the storage loses the head of a device that is removed afterwards; in seed 7010 it hides the origin and the
         // file of a device from the device that removes it.
-        for seed in TestDepth.seeds(quick: 0, ci: 0, deep: 10_000, besides: [3784, 7010]) {
+        for seed in TestDepth.seeds(quick: 0, deep: 10_000, besides: [3784, 7010]) {
             try await Simulation.run(seed: seed) { simulation in
                 try await SynchronizationHistory(server, seed, simulation).run()
             }

@@ -523,7 +523,7 @@ struct VacuumTests {
     func deaths() async throws {
         let count = try await die(at: nil)
         #expect(count > 40)
-        let interval = TestDepth.choose(quick: 53, ci: 47, deep: 1)
+        let interval = TestDepth.choose(quick: 53, deep: 1)
         for step in stride(from: 0, to: count, by: interval) { _ = try await die(at: step) }
     }
 
@@ -560,7 +560,7 @@ struct VacuumTests {
     @Test("After a death at any step of a vacuum that notes a removed client, all devices judge its edits alike")
     func deathsWithRemovedClient() async throws {
         let count = try await dieNotingRemoval(at: nil)
-        let interval = TestDepth.choose(quick: 37, ci: 31, deep: 1)
+        let interval = TestDepth.choose(quick: 37, deep: 1)
         for step in stride(from: 0, to: count, by: interval) { _ = try await dieNotingRemoval(at: step) }
     }
 
@@ -598,7 +598,7 @@ struct VacuumTests {
     @Test("The log of many devices that synchronize every day stays short")
     func year() async throws {
         let fixture = try Fixture()
-        let days = TestDepth.choose(quick: 8, ci: 10, deep: 365)
+        let days = TestDepth.choose(quick: 8, deep: 365)
         let devices = try await fixture.devicesWithNotes("a", "b", "c", "d", "e")
         var most = (files: 0, bytes: 0)
         for day in 0..<days {
