@@ -157,12 +157,12 @@ package struct SetJudgement {
         }
     }
 
-    /// The sets of removed clients to whose new rows no set that counts can give their names.
+    /// The sets of removed clients whose new rows keep their names when they are published again.
     ///
     /// A device gives each name once, and its copy gives the same names to other rows, in sets of the same numbers. After the
-    /// last set that the note of a removal lets count, no set of the client or of a copy counts. So a set's names are its own
-    /// unless another void set has its number, or the number of one before it. A set that the device hasn't published is left
-    /// out: before it was restored from a backup, it may have published another one.
+    /// last set that the note of a removal lets count, no set of the client or of a copy counts. So a set's names belong to
+    /// its own rows only, unless another void set has its number, or the number of a set before it. A set that the device
+    /// hasn't published is left out: before it was restored from a backup, it may have published another one.
     package func setsWithOwnNames() -> Set<SetReference> {
         var sets: Set<SetReference> = []
         let byNumber = Dictionary(grouping: entries.values, by: \.header.id)
