@@ -148,9 +148,28 @@ struct RecreatedDocumentTests {
                 #expect(error?.message.contains(part) == true, "\(error as Any)")
             }
             #expect(try device.notes() == ["old"])
+            try device.write("edited")
+            let changed = await #expect(throws: StoreSyncError.self) { try await device.pull().value }
+            #expect(changed?.message == error?.message, "not the advice to push it, which would be refused")
             _ = try await device.pull(overwrite: true).value
             #expect(try device.notes() == ["new"])
         }
+    }
+
+    @Test("A changed store of the former document can't be pushed, nor is that advised, by the creator either")
+    func otherStoreOfCreator() async throws {
+        let fixture = try Fixture()
+        let creator = try fixture.device("creator")
+        let other = fixture.folder.appending(path: "other.sqlite")
+        try creator.write("old")
+        _ = try await creator.push().value
+        _ = try await creator.pull(other).value
+        _ = try await creator.removeDocument().value
+        _ = try await creator.push(recreates: true).value
+        try Store.write(["edited"], to: other)
+        #expect(await code { try await creator.push(other).value } == .documentReplaced)
+        let error = await #expect(throws: StoreSyncError.self) { try await creator.pull(other).value }
+        #expect(error?.code == .localChanges && error?.message.contains("copy it to another place") == true)
     }
 
     @Test("A pull replaces a store of the former document that equals an upload of the present one")

@@ -77,7 +77,9 @@ struct SetJudgementTests {
             named([base, second, third, copy, fourth], removed) == [second.reference],
             "copied after the second set"
         )
-        #expect(named([base, third], removed).isEmpty, "it isn't known whether that is of the copy")
+        for entries in [[base, third], [second]] {
+            #expect(named(entries, removed).isEmpty, "it isn't known whether that is of the copy")
+        }
         var withdrawn = second
         withdrawn.isWithdrawn = true
         #expect(named([base, withdrawn], removed).isEmpty, "another set may have been published under its number")
