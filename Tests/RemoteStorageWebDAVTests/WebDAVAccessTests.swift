@@ -43,7 +43,10 @@ extension WebDAVTests {
             { try await $0.move(RemotePath("file"), to: RemotePath("d")) },
         ]
 
-        @Test("by a digest never sends the password, and sends no credentials before the server asks")
+        @Test(
+            "by a digest never sends the password, and sends no credentials before the server asks",
+            .enabled(if: ServerKind.apacheDigest.isInstalled)
+        )
         func digest() async throws {
             let share = try await WebDAVShare(on: .apacheDigest)
             let proxy = try FaultProxy(to: share.port) { _, _ in .none }
@@ -123,7 +126,10 @@ extension WebDAVTests {
             #expect(Set(identities) == ["webdavs://host.example/a%20b"])
         }
 
-        @Test("to a missing share or server is an error, and creates nothing")
+        @Test(
+            "to a missing share or server is an error, and creates nothing",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func missing() async throws {
             let share = try await WebDAVShare(on: .apache)
             var url = share.url
@@ -154,7 +160,10 @@ extension WebDAVTests {
             }
         }
 
-        @Test("by TLS requires a trusted certificate")
+        @Test(
+            "by TLS requires a trusted certificate",
+            .enabled(if: ServerKind.apacheTLS.isInstalled)
+        )
         func untrusted() async throws {
             let share = try await WebDAVShare(on: .apacheTLS)
             var configuration = try share.configuration()
