@@ -15,7 +15,7 @@ extension WebDAVTests {
     @Suite("D11 D14: A WebDAV share behind a bad network", .serialized)
     struct FaultTests {
         @Test(
-            "returns the right result of every request, even if any single request has an accident",
+            "Every request to a share has the right result, even if any single request has an accident",
             arguments: Accident.combined(
                 (TestDepth.isDeep ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
                 Accident.allCases.filter { $0 != .failure }
@@ -37,7 +37,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "never returns a truncated answer as a whole file",
+            "A share's truncated answer is never returned as a whole file",
             .enabled(if: ServerKind.apache.isInstalled),
             arguments: [0, 1, 200, 50_000, 199_999]
         )
@@ -58,7 +58,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "requests a list again whose answer was cut off",
+            "A list of a share whose answer was cut off is requested again",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func truncatedList() async throws {
@@ -84,7 +84,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "says that an answer is too long, and doesn't request it again",
+            "An answer that is too long is an error, and isn't requested again",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func tooLong() async throws {
@@ -101,7 +101,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "reads a slow answer, and gives up on a server that never answers",
+            "A slow answer is read, and a server that never answers is an error",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func slowness() async throws {
@@ -177,7 +177,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "gives up on a server that stops accepting a file",
+            "A write fails if the share's server stops accepting the file",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func standstill() async throws {
@@ -214,7 +214,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "identifies the server again after that failed, or after the task that asked was cancelled",
+            "A server is identified again after that failed, or after the task that asked was cancelled",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func introduction() async throws {
@@ -247,7 +247,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "waits as long as the server asks, but not longer than the configured limit",
+            "A request waits as long as the share's server asks, but not longer than the configured limit",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func retryAfter() async throws {
@@ -273,7 +273,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "follows redirects on the same server, and never sends credentials to another server",
+            "Redirects on the same server are followed, and another server never gets credentials",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func redirects() async throws {
@@ -298,7 +298,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "reuses connections, and opens many at the same time",
+            "Many concurrent requests to a share have the right results",
             .enabled(if: ServerKind.lighttpd.isInstalled)
         )
         func connections() async throws {
