@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Hexadecimal digits")
 struct HexadecimalTests {
-    @Test("are written in lower case, two for each byte, and read in either case")
+    @Test("Hexadecimal digits are written in lower case, two for each byte, and read in either case")
     func roundTrip() {
         let bytes = Array(UInt8.min...UInt8.max)
         #expect(([0, 0x0F, 0xA0, 0xFF] as [UInt8]).hexadecimal == "000fa0ff")
@@ -13,7 +13,10 @@ struct HexadecimalTests {
         #expect([UInt8](hexadecimal: "".utf8) == [])
     }
 
-    @Test("aren't read from other text", arguments: ["0", "+1", "0x", "0g", " 00", "000", "\u{FF}\u{FF}", "１２"])
+    @Test(
+        "Bytes aren't read from text that isn't pairs of hexadecimal digits",
+        arguments: ["0", "+1", "0x", "0g", " 00", "000", "\u{FF}\u{FF}", "１２"]
+    )
     func refused(text: String) {
         #expect([UInt8](hexadecimal: text.utf8) == nil)
     }
@@ -21,7 +24,7 @@ struct HexadecimalTests {
 
 @Suite("Fields of a format")
 struct FieldTests {
-    @Test("are read in order, numbers with the least significant byte first")
+    @Test("A format's fields are read in order, numbers with the least significant byte first")
     func fields() throws {
         let identifier = UUID()
         let bytes = UInt16(0x0102).littleEndianBytes + Int64(-2).littleEndianBytes + identifier.bytes + [7, 8]

@@ -42,7 +42,10 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("they're restored from their bytes, unless the size is wrong", arguments: [0, 1, 4095, 4096, 50_000])
+    @Test(
+        "The digests of blocks are restored from their bytes, unless the size is wrong",
+        arguments: [0, 1, 4095, 4096, 50_000]
+    )
     func restored(count: Int) {
         let whole = digests(of: .noise(count), blockSize: 4096, keyed)
         #expect(BlockDigests(blockSize: 4096, byteCount: Int64(count), bytes: whole.bytes) == whole)

@@ -19,14 +19,14 @@ struct ContentRootTests {
         return hasher.finalize()
     }
 
-    @Test("the blocks' digest is BLAKE2b with 32 bytes, equal to that of its reference implementation")
+    @Test("A block's digest is BLAKE2b with 32 bytes, equal to that of its reference implementation")
     func blake2b() {
         let digest = Blake2b.digest(of: Array("abc".utf8)).map { String(format: "%02x", $0) }.joined()
         #expect(digest == "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319")
     }
 
     @Test(
-        "the root equals that of another implementation of the written definition",
+        "A content root equals that of another implementation of the written definition",
         arguments: [
             (0, "13805a70995852f99e086ef4546cfa941464d779057d9442571060522ac6b458"),
             (1, "49e655c600139765d74eacae8b655b56d3ad16c2a8a4be4578bb2298c0717142"),
@@ -41,7 +41,7 @@ struct ContentRootTests {
     }
 
     @Test(
-        "with a key, too",
+        "A content root with a key equals that of another implementation of the written definition",
         arguments: [
             (0, "13805a70995852f99e086ef4546cfa941464d779057d9442571060522ac6b458"),
             (1, "c4542798d698c6d1445111a7843123a8fe36c1d3f8c896fc69b24f5f4214634c"),
@@ -56,7 +56,7 @@ struct ContentRootTests {
         #expect(root(of: bytes(count), chunk: 1_000_000, Self.keyed).description == hex)
     }
 
-    @Test("another key gives another root, and no description has a key")
+    @Test("Another key gives another content root, and no description shows a key")
     func keys() {
         let other = [UInt8](1..<33).withUnsafeBytes { PageHash(key: $0) }
         #expect(other != Self.keyed && Self.keyed != .plain)
@@ -69,13 +69,16 @@ struct ContentRootTests {
         )
     }
 
-    @Test("it doesn't depend on the pieces that the content comes in", arguments: [1009, 65_536, 1_048_576, 1_500_000])
+    @Test(
+        "A content root doesn't depend on the pieces that the content comes in",
+        arguments: [1009, 65_536, 1_048_576, 1_500_000]
+    )
     func pieces(chunk: Int) {
         let content = bytes(2_500_000)
         #expect(root(of: content, chunk: chunk) == root(of: content))
     }
 
-    @Test("a changed, moved or missing byte changes it")
+    @Test("A changed, moved or missing byte changes the content root")
     func sensitivity() {
         let content = bytes(2_200_000)
         var changed = content
@@ -87,7 +90,7 @@ struct ContentRootTests {
         #expect(Set(roots).count == roots.count)
     }
 
-    @Test("a root is read from its hexadecimal form, and from no other text")
+    @Test("A content root is read from its hexadecimal form, and from no other text")
     func hex() {
         let root = root(of: [1, 2, 3])
         #expect(ContentRoot(hex: root.description) == root)

@@ -40,7 +40,7 @@ struct DocumentationTests {
             .map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
     }
 
-    @Test("its examples are compiled in tests", arguments: modules)
+    @Test("Every example of the articles is compiled in a test", arguments: modules)
     func examples(module: Module) throws {
         let blocks = try texts(in: "Sources/\(module.name)", ".md").flatMap { text in
             text.components(separatedBy: "```swift\n").dropFirst().map { $0.components(separatedBy: "```")[0] }
@@ -56,7 +56,7 @@ struct DocumentationTests {
     }
 
     @Test(
-        "its landing page names every public type, or every member that it adds to types of another module",
+        "A module's landing page names every public type, or what the module adds to another module's types",
         arguments: modules
     )
     func everythingIsNamed(module: Module) throws {

@@ -52,7 +52,7 @@ struct DirectoryMoveTests {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
-    @Test("changes only the case of a name")
+    @Test("A move can change only the case of a name")
     func caseOnly() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         try Data([1]).write(to: folder.appending(path: "notes"))
@@ -61,7 +61,7 @@ struct DirectoryMoveTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["Notes"])
     }
 
-    @Test("refuses a second name of the same file, which is another entry")
+    @Test("A move onto a second name of the same file is refused")
     func secondName() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         try Data([1]).write(to: folder.appending(path: "one"))

@@ -57,21 +57,21 @@ final class FileWatchTests {
         try file.write(contentsOf: Data(text.utf8))
     }
 
-    @Test("reports that a database or its write-ahead log is written", arguments: ["store", "store-wal"])
+    @Test("A watch reports that a database or its write-ahead log is written", arguments: ["store", "store-wal"])
     func writes(name: String) async throws {
         try append("a", to: name)
         try start(database: "store")
         try await expectReport { try append("b", to: name) }
     }
 
-    @Test("reports a write-ahead log that is created and written")
+    @Test("A watch reports a write-ahead log that is created and written")
     func newLog() async throws {
         try append("a", to: "store")
         try start(database: "store")
         try await expectReport { try append("b", to: "store-wal") }
     }
 
-    @Test("reports a database that is replaced or removed")
+    @Test("A watch reports a database that is replaced or removed")
     func replacement() async throws {
         try append("a", to: "store")
         try append("b", to: "other")
@@ -85,7 +85,7 @@ final class FileWatchTests {
         try await expectReport { try FileManager.default.removeItem(at: folder.appending(path: "store")) }
     }
 
-    @Test("doesn't report readers, whose empty logs come and go, nor other files")
+    @Test("A watch of a database doesn't report readers, whose empty logs come and go, nor other files")
     func readers() async throws {
         try append("a", to: "store")
         try start(database: "store")
@@ -96,7 +96,7 @@ final class FileWatchTests {
         try await expectReport { try append("b", to: "store") }
     }
 
-    @Test("reports names that come and go, except hidden ones")
+    @Test("A watch of a directory reports names that come and go, except hidden names")
     func names() async throws {
         try start()
         try append("a", to: ".temporary")
@@ -107,7 +107,7 @@ final class FileWatchTests {
         try await expectReport { try FileManager.default.removeItem(at: folder.appending(path: "name")) }
     }
 
-    @Test("waits for a directory that doesn't exist yet, however deep it is")
+    @Test("A watch waits for a directory that doesn't exist yet, however deep it is")
     func absentDirectory() async throws {
         try start("one/two/three")
         let file = folder.appending(path: "one/two/three/file")
@@ -122,7 +122,7 @@ final class FileWatchTests {
         }
     }
 
-    @Test("reports a directory that ends without an event above it, as by an unmount, and another it finds on request")
+    @Test("A watch reports a directory that ends without an event above it, and finds the next one on request")
     func withoutEvents() async throws {
         // The directory above the link has no event of what the link leads to.
         let directory = folder.appending(path: "elsewhere/directory")
@@ -145,7 +145,7 @@ final class FileWatchTests {
         }
     }
 
-    @Test("goes on when the directory, or one above it, is renamed away and back")
+    @Test("A watch continues when the directory, or a directory above it, is renamed away and back")
     func awayAndBack() async throws {
         try FileManager.default.createDirectory(
             at: folder.appending(path: "one/two"),

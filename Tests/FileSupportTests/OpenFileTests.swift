@@ -16,7 +16,7 @@ struct OpenFileTests {
         try body(folder.appending(path: "file").path)
     }
 
-    @Test("is created only where nothing exists, not even a symbolic link, and only its owner may use it")
+    @Test("A file is created only where nothing exists, not even a symbolic link, and only its owner may use it")
     func exclusiveCreation() throws {
         try withPath { path in
             #expect(try OpenFile(creating: path).status().permissions == .ownerReadWrite)
@@ -27,7 +27,7 @@ struct OpenFileTests {
         }
     }
 
-    @Test("is read from any offset, as far as it goes")
+    @Test("An open file is read from any offset, up to its end")
     func reading() throws {
         try withPath { path in
             let file = try OpenFile(creating: path)
@@ -42,7 +42,7 @@ struct OpenFileTests {
         }
     }
 
-    @Test("has a lock that many can share, or one can have alone")
+    @Test("A file's lock is shared by many holders, or held by one alone")
     func locks() throws {
         try withPath { path in
             let files = try (0..<3).map { _ in try OpenFile(path: path, O_RDWR | O_CREAT) }
@@ -56,7 +56,7 @@ struct OpenFileTests {
         }
     }
 
-    @Test("is created with another file's blocks, or not at all where the file system can't do that")
+    @Test("A clone of a file shares its blocks, or isn't created where the file system can't share them")
     func cloning() throws {
         try withPath { path in
             try Data(repeating: 7, count: 10_000).write(to: URL(filePath: path))

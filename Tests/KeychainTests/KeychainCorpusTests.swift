@@ -7,7 +7,7 @@ struct KeychainCorpusTests {
         .appending(path: "Resources/Corpus")
 
     @Test(
-        "is parsed by every parser without a crash, with typed errors only",
+        "Every keychain parser parses each input that fuzzing found, without a crash, with typed errors only",
         arguments: FuzzedKeychainParser.allCases
     )
     func replay(parser: FuzzedKeychainParser) throws {

@@ -95,7 +95,7 @@ struct KeychainFileTests {
         }
     }
 
-    @Test("has a canonical form: content that can be read is written again, byte for byte")
+    @Test("A keychain file has a canonical form: content that can be read is written again, byte for byte")
     func roundTrip() throws {
         let file = try Self.file()
         let content = file.content().bytes
@@ -117,14 +117,14 @@ struct KeychainFileTests {
         #expect(content == expected)
     }
 
-    @Test("is corrupt if it's cut off at any length, or extended")
+    @Test("A keychain file that is cut off at any length, or extended, is corrupt")
     func truncations() async throws {
         let content = try Self.file().content().bytes
         for count in content.indices { await expectCorrupt(Array(content.prefix(count)), "") }
         await expectCorrupt(content + [0], "after its end")
     }
 
-    @Test("is corrupt, and takes no memory, if it has counts, orders, counters, texts or kinds that no client writes")
+    @Test("A keychain file with counts, orders or texts that no client writes is corrupt, and takes no memory")
     func hostile() async throws {
         await expect(.unsupportedFormat, "version 2") { _ = try KeychainFile(Self.content(version: 2)) }
         await expectCorrupt(Array("storesync sealed".utf8), "doesn't begin")
@@ -162,7 +162,7 @@ struct KeychainFileTests {
         await expectCorrupt(many, "too many items")
     }
 
-    @Test("is refused with a typed error after random damage, or is a file that a client could have written")
+    @Test("A keychain file with random damage is refused with a typed error, or a client could have written it")
     func mutations() throws {
         let whole = try Self.file().content().bytes
         var read = 0
@@ -181,7 +181,7 @@ struct KeychainFileTests {
         #expect(read > seeds.count / 50 && read < seeds.count * 4 / 5, "\(read)")
     }
 
-    @Test("opens only for its client and application, and only with the application's key")
+    @Test("A keychain file opens only for its client and application, and only with the application's key")
     func sealing() throws {
         let file = try Self.file()
         let key = EpochKey(master: MasterKey(), epoch: UUID())

@@ -58,7 +58,7 @@ struct OperationSupervisorServiceTests {
         SimulatedClock().now.duration(to: simulation.clock.now)
     }
 
-    @Test("the service runs until a graceful shutdown, and returns when all operations have ended")
+    @Test("A supervisor's service runs until a graceful shutdown, and returns when all operations have ended")
     func gracefulShutdown() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -79,7 +79,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("the grace period bounds the shutdown, even with an operation that ignores its cancellation")
+    @Test("The service's grace period bounds the shutdown, even if an operation ignores its cancellation")
     func grace() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -100,7 +100,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("cancelling its task ends the operations within the grace period too, and throws CancellationError")
+    @Test("Cancelling the service's task ends the operations within the grace period, and throws CancellationError")
     func cancellation() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -151,7 +151,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("in a group the service shuts down with the others")
+    @Test("A supervisor's service shuts down with the other services of its group")
     func group() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let handle = supervisor.add(Obedient())

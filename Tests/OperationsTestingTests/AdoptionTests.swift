@@ -60,7 +60,7 @@ struct AdoptionTests {
         return exploration
     }
 
-    @Test("this platform has no limitations; on Apple platforms, where the runtime can't simulate sleep, one says that")
+    @Test("Simulations have no limitations, except on Apple platforms, whose runtime can't simulate sleep")
     func capabilities() {
         #if canImport(Darwin)
         #expect(SimulationCapabilities.current.limitations.map { $0.prefix(10) } == ["Task.sleep"])

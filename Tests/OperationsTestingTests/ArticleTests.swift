@@ -50,7 +50,7 @@ actor CorrectBoxOffice {
 
 @Suite("The article on reentrancy", .timeLimit(.minutes(60)))
 struct ArticleTests {
-    @Test("its test finds the bug, and the error has a command to replay it")
+    @Test("The test of the article on reentrancy finds the bug, and the error has a command to replay it")
     func findsTheBug() async throws {
         let failure = Locked<SimulationError?>(nil)
         // The failed requirement is also recorded as an issue of this test, which is expected here.
@@ -68,7 +68,7 @@ struct ArticleTests {
         #expect(error.escapes.isEmpty)
     }
 
-    @Test("the bug depends on the order: some seeds always show it, others never")
+    @Test("The bug of the article depends on the order: some seeds always show it, others never")
     func dependsOnTheOrder() async throws {
         var seats: [[Int]] = []
         for _ in 0..<2 {
@@ -90,7 +90,7 @@ struct ArticleTests {
         #expect(Set(seats[0]) == [0, -1])
     }
 
-    @Test("its fix works in every order")
+    @Test("The fix of the article on reentrancy works in every order")
     func cure() async throws {
         let exploration = try await Simulation.explore(seeds: 0..<1000) { _ in
             let office = CorrectBoxOffice()

@@ -24,7 +24,7 @@ private actor Cleanup: Operation {
 
 @Suite("Coming from OperationQueue", .timeLimit(.minutes(60)))
 struct ComingFromOperationQueueTests {
-    @Test("the examples of adding, dependencies and outputs work")
+    @Test("The OperationQueue guide's examples of adding, dependencies and outputs work")
     func adding() async throws {
         // DOC: adding
         let supervisor = OperationSupervisor(width: 2)
@@ -40,7 +40,7 @@ struct ComingFromOperationQueueTests {
         #expect(try await pages[1].value == "page 3")
     }
 
-    @Test("the example of blocks works")
+    @Test("The OperationQueue guide's example of blocks works")
     func blocks() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: blocks
@@ -56,7 +56,7 @@ struct ComingFromOperationQueueTests {
         try await supervisor.drain()
     }
 
-    @Test("the example of changes after adding works")
+    @Test("The OperationQueue guide's example of changes after adding works")
     func changes() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         // DOC: changes
@@ -73,7 +73,7 @@ struct ComingFromOperationQueueTests {
         try await supervisor.drain()
     }
 
-    @Test("the example of controlling a supervisor works")
+    @Test("The OperationQueue guide's example of controlling a supervisor works")
     func control() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: control
@@ -88,7 +88,7 @@ struct ComingFromOperationQueueTests {
         #expect(urgent.state == .finished)
     }
 
-    @Test("the example of observing an operation works")
+    @Test("The OperationQueue guide's example of observing an operation works")
     func observing() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: observing
@@ -104,7 +104,7 @@ struct ComingFromOperationQueueTests {
         #expect(delivery.isFinished)
     }
 
-    @Test("the example of options that a queue doesn't have works")
+    @Test("The OperationQueue guide's example of options that a queue doesn't have works")
     func more() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: options
@@ -120,7 +120,7 @@ struct ComingFromOperationQueueTests {
         #expect(delivery.userInfo["month"] as? String == "May")
     }
 
-    @Test("the example of shutting down works")
+    @Test("The OperationQueue guide's example of shutting down works")
     func shutdown() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: shutdown

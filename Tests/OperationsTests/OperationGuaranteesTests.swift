@@ -39,7 +39,7 @@ struct OperationGuaranteesTests {
         return journal.contains(expected[state] ?? "") ? nil : "\(state), but \(journal)"
     }
 
-    @Test("D1: in every order, cancelled anywhere: start, progress, exactly one ending; nothing overlaps or follows it")
+    @Test("D1: An operation has a start, progress and exactly one end, in every order, cancelled anywhere")
     func guarantees() async throws {
         var outcomes: [OperationState: Int] = [:]
         let seeds = TestDepth.seeds(quick: 2_000, ci: 5_000, deep: 1_000_000)

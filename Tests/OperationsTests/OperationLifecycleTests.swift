@@ -134,7 +134,7 @@ struct LifecycleCellTests {
 
 @Suite("The progress mailbox, as a value")
 struct ProgressMailboxTests {
-    @Test("holds the latest value and asks for one pump")
+    @Test("The progress mailbox holds the latest value, and starts one pump for several reports")
     func latest() {
         var mailbox = ProgressMailbox()
         #expect(mailbox.report(OperationProgress(fractionCompleted: 0.1)) == .startPump)
@@ -145,7 +145,7 @@ struct ProgressMailboxTests {
     }
 
     @Test(
-        "D7: a value that falls, exceeds one or isn't a number is never shown",
+        "D7: A progress value that falls, exceeds one or isn't a number is never shown",
         arguments: [-1, 0.2, 1, 7, .infinity, .nan]
     )
     func odd(fraction: Double) {
@@ -156,7 +156,7 @@ struct ProgressMailboxTests {
         #expect(mailbox.current.fractionCompleted < 1)
     }
 
-    @Test("accepts nothing once it's closed, and shows completion only for finished work")
+    @Test("A closed progress mailbox accepts nothing, and shows completion only for finished work")
     func closed() {
         var mailbox = ProgressMailbox()
         _ = mailbox.report(OperationProgress(completedUnitCount: 3, totalUnitCount: 4))

@@ -7,7 +7,9 @@ import ThreadSupport
 
 @Suite("The phases and the context of an operation", .timeLimit(.minutes(60)))
 struct OperationPhasesTests {
-    @Test("P1 P2 P3 P5 P7 P8: start, main, complete; returning ends the operation, and no method has to be called")
+    @Test(
+        "P1 P2 P3 P5 P7 P8: Start, main and complete are called in this order; returning from main ends the operation"
+    )
     func finishing() async throws {
         let journal = Journal()
         let value = try await Probe("a", journal) { _ in 42 }.run()

@@ -28,7 +28,10 @@ struct LoginPageTests {
         S3Backend(try S3Configuration(bucket: "bucket"), transport: Portal(headers: HTTPHeaders(headers)))
     }
 
-    @Test("isn't taken for a file, which has an ETag", arguments: [nil, "text/html", "application/octet-stream"])
+    @Test(
+        "A login page isn't taken for a file, which has an ETag",
+        arguments: [nil, "text/html", "application/octet-stream"]
+    )
     func head(type: String?) async throws {
         let headers = [("Content-Length", "10")] + (type.map { [("Content-Type", $0)] } ?? [])
         let error = await #expect(throws: RemoteError.self) {
@@ -42,7 +45,7 @@ struct LoginPageTests {
         }
     }
 
-    @Test("isn't read as a file", arguments: [nil, 0..<5, 2..<Int64.max] as [Range<Int64>?])
+    @Test("A login page isn't read as a file", arguments: [nil, 0..<5, 2..<Int64.max] as [Range<Int64>?])
     func get(range: Range<Int64>?) async throws {
         let error = await #expect(throws: RemoteError.self) {
             try await Self.backend([("Content-Type", "text/html")]).read(RemotePath("file"), range: range)
@@ -50,7 +53,7 @@ struct LoginPageTests {
         #expect(error?.code == .unavailable && error?.message.contains("login page") == true, "\(error as Any)")
     }
 
-    @Test("isn't read as the rest of a file whose version the server doesn't identify")
+    @Test("A login page isn't read as the rest of a file whose version the server doesn't identify")
     func rest() async throws {
         var file = PartedDownloadTests.OneFile(bytes: PartedDownloadTests.pattern(3 * PartedDownloadTests.partSize))
         file.answer = { number, usual in
@@ -64,7 +67,7 @@ struct LoginPageTests {
     }
 
     @Test(
-        "as HTTP status 404 isn't taken for a missing bucket or directory",
+        "A login page with HTTP status 404 isn't taken for a missing bucket or directory",
         arguments: [nil, "file", "directory/file"]
     )
     func missingRoute(name: String?) async throws {
@@ -132,7 +135,7 @@ struct LoginPageTests {
     }
 
     @Test(
-        "is never taken for the success of a request, and what it stopped succeeds afterwards",
+        "A login page never counts as the success of a request, and what it stopped succeeds afterwards",
         arguments: steps,
         0..<3
     )
@@ -155,7 +158,7 @@ struct LoginPageTests {
         }
     }
 
-    @Test("disproves no capability of an unknown server", arguments: 0..<3)
+    @Test("A login page disproves no capability of an unknown server", arguments: 0..<3)
     func probes(answer: Int) async throws {
         let undisturbed = Self.bucket(server: nil)
         let expected = try await undisturbed.backend().capabilities()
@@ -173,7 +176,7 @@ struct LoginPageTests {
         }
     }
 
-    @Test("hides no server that is recognized by its name")
+    @Test("A login page doesn't keep a server from being recognized by its name afterwards")
     func recognition() async throws {
         let isCaught = Locked(true)
         let bucket = Self.bucket { _ in isCaught.withLock(\.self) ? Self.page : nil }

@@ -25,7 +25,7 @@ struct PartReaderTests {
         }
     }
 
-    @Test("grow if the length isn't known, so that 10,000 of them suffice")
+    @Test("The parts of an upload grow if its length isn't known, so that 10,000 parts suffice")
     func growth() async throws {
         let sizes = try await sizes(of: 1_000_000, announces: false)
         #expect(sizes.count <= PartedUpload.maximumParts)
@@ -35,13 +35,13 @@ struct PartReaderTests {
         #expect(sizes[5000] == 2 && sizes[5499] == 2 && sizes[5500] == 4)
     }
 
-    @Test("have one size if the length is known")
+    @Test("The parts of an upload have one size if its length is known")
     func equalSizes() async throws {
         let sizes = try await sizes(of: 6000, announces: true)
         #expect(sizes == [Int](repeating: 1, count: 6000))
     }
 
-    @Test("grow to 256 MiB at most, because each is sent from memory, and aren't smaller than configured")
+    @Test("The parts of an upload grow to at most 256 MiB, and aren't smaller than configured")
     func limit() {
         func sizes(from first: Int) -> [Int] {
             (1...PartedUpload.maximumParts).map { PartedUpload.size(ofPart: $0, from: first) }

@@ -45,7 +45,10 @@ struct PartedDownloadTests {
 
     static func bytes(_ range: Range<Int64>) -> [UInt8] { range.map { UInt8($0) } }
 
-    @Test("arrives whole and in order, whichever part arrives first", arguments: [-1, 0, 1, 2, 3, 6, 100])
+    @Test(
+        "A file that is fetched in parts arrives whole and in order, whichever part arrives first",
+        arguments: [-1, 0, 1, 2, 3, 6, 100]
+    )
     func order(parallelParts: Int) async throws {
         let requests = Locked(Requests())
         let download = Self.download(requests, parallelParts: parallelParts) { range in
@@ -159,7 +162,7 @@ struct PartedDownloadTests {
     }
 
     @Test(
-        "needs one request if it fits into a part, and more if it doesn't",
+        "A read needs one request if the file fits into a part, and two if it doesn't",
         arguments: [0, 1, partSize - 1, partSize, partSize + 1]
     )
     func requests(count: Int) async throws {
@@ -239,7 +242,7 @@ struct PartedDownloadTests {
     }
 
     @Test(
-        "is fetched in one piece if the server doesn't identify its version",
+        "A file is fetched in one piece if the server doesn't identify its version",
         arguments: ["", "\"\"", "W/\"1\"", nil]
     )
     func withoutVersions(tag: String?) async throws {
@@ -348,7 +351,7 @@ struct PartedDownloadTests {
     }
 
     @Test(
-        "arrives whole although the connection is cut in each part, and no complete part is fetched again",
+        "A file arrives whole though the connection is cut in each part, and no complete part is fetched again",
         .enabled(if: S3ServerKind.seaweedFS.isInstalled),
         arguments: S3ServerKind.plainInstalled
     )

@@ -13,7 +13,7 @@ extension S3Tests {
     @Suite("A multipart upload that the server completed although no answer arrived", .serialized)
     struct CompletionTests {
         @Test(
-            "is recognized by the next write of the same bytes, which sends no part again",
+            "The next write of the same bytes recognizes a completed multipart upload, and sends no part again",
             arguments: S3ServerKind.plainInstalled
         )
         func lostAnswers(kind: S3ServerKind) async throws {
@@ -128,7 +128,10 @@ struct S3LateCompletionTests {
         }
     }
 
-    @Test("counts as the next write only if that has the same bytes", arguments: [true, false])
+    @Test(
+        "A multipart upload that is completed late counts as the next write only if that has the same bytes",
+        arguments: [true, false]
+    )
     func lateCompletion(isSame: Bool) async throws {
         let bucket = SlowBucket()
         var configuration = try S3Configuration(bucket: "bucket")

@@ -22,7 +22,7 @@ struct S3ConfigurationTests {
 
     private static let keys = ["AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"]
 
-    @Test("by variables, which override every file")
+    @Test("A bucket is configured by variables, which override every file")
     func variables() throws {
         let file = "[default]\naws_access_key_id = other\naws_secret_access_key = another\nregion = filed\n"
         let environment = try Self.environment(
@@ -44,7 +44,7 @@ struct S3ConfigurationTests {
         #expect(try plain.credentials().accessKeyID == "other")
     }
 
-    @Test("by a profile in Amazon's files")
+    @Test("A bucket is configured by a profile in Amazon's files")
     func profiles() throws {
         let credentials = """
             # comment
@@ -99,7 +99,7 @@ struct S3ConfigurationTests {
         #expect(error?.message.contains("AWS_ACCESS_KEY_ID") == true)
     }
 
-    @Test("by a URL, and has one identity however the URL is written")
+    @Test("A bucket is configured by a URL, and has one identity however the URL is written")
     func urls() throws {
         let environment = try Self.environment(Self.keys)
         func configuration(_ text: String) throws -> S3Configuration {
@@ -128,7 +128,7 @@ struct S3ConfigurationTests {
         }
     }
 
-    @Test("with its name in the path or in the host name")
+    @Test("A bucket is addressed by its name in the path or in the host name")
     func addressing() throws {
         func target(_ bucket: String, _ endpoint: String?, _ addressing: S3Configuration.Addressing) throws -> String {
             var configuration = try S3Configuration(
@@ -149,7 +149,7 @@ struct S3ConfigurationTests {
         #expect(try target("bucket", "https://host:444", .virtualHost) == "https://bucket.host:444" + rest)
     }
 
-    @Test("and its server is recognized by its name, unless a proxy may use the same name")
+    @Test("An S3 server is recognized by its name, unless a proxy may use the same name")
     func recognition() {
         func profile(_ server: String, isAmazon: Bool = false) -> S3ServerProfile? {
             S3ServerProfile.recognise(["Server": server], isAmazon: isAmazon)
@@ -163,7 +163,7 @@ struct S3ConfigurationTests {
         }
     }
 
-    @Test("and its server's list is read, or refused if it is anything else")
+    @Test("An S3 server's list is read, and refused if it is anything else")
     func answers() throws {
         let list = try ObjectList(
             Array(
@@ -189,7 +189,7 @@ struct S3ConfigurationTests {
     }
 
     @Test(
-        "and its server's refusal is an error with a code and a remedy",
+        "An S3 server's refusal is an error with a code and a remedy",
         arguments: [
             ("RequestTimeTooSkewed", 403, RemoteError.Code.unauthorized, "clock"),
             ("ExpiredToken", 400, .unauthorized, "new credentials"),
@@ -213,7 +213,7 @@ struct S3ConfigurationTests {
     }
 
     @Test(
-        "and its server's redirect is an error that names the other server, and https if only that differs",
+        "An S3 server's redirect is an error that names the other server, and https if only that differs",
         arguments: [
             ("https://storage.example/bucket", "to https://storage.example, ", "Use an endpoint with https://."),
             ("https://Storage.example:9/bucket", "to https://Storage.example:9, ", "Use an endpoint with https://."),

@@ -9,7 +9,11 @@ import Testing
 extension S3Tests {
     @Suite("A bucket keeps the promises of every backend", .serialized)
     struct ConformanceTests {
-        @Test("on SeaweedFS", .enabled(if: S3ServerKind.seaweedFS.isInstalled), arguments: BackendCheck.all)
+        @Test(
+            "A bucket on SeaweedFS keeps the promises of every backend",
+            .enabled(if: S3ServerKind.seaweedFS.isInstalled),
+            arguments: BackendCheck.all
+        )
         func onSeaweedFS(check: BackendCheck) async throws {
             // More files than a page of a list holds.
             try await run(check, on: .seaweedFS, listedFiles: 1100)
@@ -18,7 +22,7 @@ extension S3Tests {
         private static let otherKinds: [S3ServerKind] =
             [S3ServerKind.moto].filter(\.isInstalled) + (S3ServerKind.triesSwift ? [.swift] : [])
 
-        @Test("on other servers", arguments: otherKinds, BackendCheck.all)
+        @Test("A bucket on other servers keeps the promises of every backend", arguments: otherKinds, BackendCheck.all)
         func onOtherServers(kind: S3ServerKind, check: BackendCheck) async throws {
             try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 50, deep: 1100))
         }

@@ -11,7 +11,7 @@ extension S3Tests {
     @Suite("D11: A bucket behind a bad network", .serialized, .enabled(if: S3ServerKind.moto.isInstalled))
     struct FaultTests {
         @Test(
-            "gives every request the right result although any of them may have an accident",
+            "Every request to a bucket has the right result, even if any single request has an accident",
             arguments: Accident.combined(S3ServerKind.plainInstalled, Accident.allCases.filter { $0 != .locked })
         )
         func everyRequest(kind: S3ServerKind, accident: Accident) async throws {
@@ -26,7 +26,7 @@ extension S3Tests {
         }
 
         @Test(
-            "recognizes its own write if the reply was lost, and not another client's write of the same bytes",
+            "A bucket's write whose reply was lost is recognized, but not another client's write of the same bytes",
             arguments: S3ServerKind.plainInstalled
         )
         func lostReplies(kind: S3ServerKind) async throws {
@@ -73,7 +73,10 @@ extension S3Tests {
             #expect(writes.withLock { $0 } == 2)
         }
 
-        @Test("never takes a truncated response for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
+        @Test(
+            "A truncated response of a bucket is never taken for a whole file",
+            arguments: [0, 1, 200, 50_000, 199_999]
+        )
         func truncatedAnswers(count: Int) async throws {
             let server = try await S3Server.shared(.moto)
             let path = try RemotePath("file")
@@ -93,7 +96,7 @@ extension S3Tests {
             }
         }
 
-        @Test("reads a response that trickles in, and gives up on a response that never arrives")
+        @Test("A bucket's slow response is read, and a response that never arrives ends the request")
         func slowness() async throws {
             let server = try await S3Server.shared(.moto)
             let path = try RemotePath("file")
@@ -118,7 +121,7 @@ extension S3Tests {
             }
         }
 
-        @Test("gives up on a server that stops accepting a part")
+        @Test("A write fails if the bucket's server stops accepting a part")
         func standstill() async throws {
             let server = try await S3Server.shared(.moto)
             let proxy = try FaultProxy(to: server.port) { _, line in
@@ -151,7 +154,7 @@ extension S3Tests {
             #expect(error?.code == .unavailable)
         }
 
-        @Test("waits as long as the server asks, up to a limit")
+        @Test("A request waits as long as the bucket's server asks, up to a limit")
         func retryAfter() async throws {
             let server = try await S3Server.shared(.moto)
             for (header, isPatient) in [("Retry-After: 7", true), ("Retry-After: 3600", false)] {

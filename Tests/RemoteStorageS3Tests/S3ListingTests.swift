@@ -57,7 +57,7 @@ struct S3ListingTests {
         #expect(bucket.pages.withLock(\.self) <= 11)
     }
 
-    @Test("is removed whole, even if two keys differ only in the form of a Unicode character")
+    @Test("A directory is removed whole, even if two keys differ only in the form of a Unicode character")
     func equivalentKeys() async throws {
         let bucket = PagedBucket { _ in (["directory/\u{E9}", "directory/e\u{301}"], nil) }
         try await bucket.backend().remove(RemotePath("directory"))
@@ -65,7 +65,7 @@ struct S3ListingTests {
         #expect(removed.contains("/directory/%C3%A9") && removed.contains("/directory/e%CC%81"), "\(removed)")
     }
 
-    @Test("is read to its end, even if a few pages are empty")
+    @Test("A bucket's list is read to its end, even if a few pages are empty")
     func sparse() async throws {
         let bucket = PagedBucket { number in
             (number % 5 == 0 ? ["file-\(number)"] : [], number < 30 ? "token \(number)" : nil)

@@ -112,7 +112,7 @@ struct S3MovingTests {
 
     private static let files = ["from/", "from/a", "from/inner/", "from/inner/b"]
 
-    @Test("a directory moves all files and directories in it, and leaves nothing")
+    @Test("Moving a directory moves all files and directories in it, and leaves nothing")
     func whole() async throws {
         let bucket = SharedBucket(Self.files) { _, _ in false }
         try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
@@ -121,7 +121,7 @@ struct S3MovingTests {
     }
 
     @Test(
-        "a directory removes no file that another client has finished moving to the same destination",
+        "Moving a directory removes no file that another client has finished moving to the same destination",
         arguments: [false, true]
     )
     func sameMove(isRefused: Bool) async throws {
@@ -144,7 +144,7 @@ struct S3MovingTests {
         #expect(bucket.objects.withLock { $0["to/inner/b"] } == [2])
     }
 
-    @Test("a directory, if that fails, leaves only the source")
+    @Test("Moving a directory leaves only the source if it fails")
     func failure() async throws {
         let bucket = SharedBucket(Self.files) { line, _ in line == "PUT to/inner/b" }
         let backend = try bucket.backend()
@@ -156,7 +156,7 @@ struct S3MovingTests {
     }
 
     @Test(
-        "a directory keeps files that another client writes into it meanwhile",
+        "Moving a directory keeps files that another client writes into it meanwhile",
         arguments: ["from/new", "from/inner/new"]
     )
     func additions(key: String) async throws {
@@ -171,7 +171,7 @@ struct S3MovingTests {
         #expect(bucket.keys.contains("from/inner/") == (key == "from/inner/new"))
     }
 
-    @Test("a file or a directory copies in parts what is larger than the server copies in one request")
+    @Test("Moving a file or a directory copies in parts what is larger than the server copies in one request")
     func largeFiles() async throws {
         var bucket = SharedBucket(["from/", "from/inner/large", "small"]) { _, _ in false }
         bucket.largestCopy = 10
@@ -185,7 +185,7 @@ struct S3MovingTests {
         #expect(bucket.parts.withLock { $0.isEmpty })
     }
 
-    @Test("the parts of a file cover any size that a server claims, and there are at most 10,000 of them")
+    @Test("The parts of a copy cover any size that a server claims, and there are at most 10,000 of them")
     func claimedSizes() async throws {
         let backend = try SharedBucket([]) { _, _ in false }.backend()
         for size in [1, 5 << 40, Int64.max - 1, .max] {
@@ -199,14 +199,14 @@ struct S3MovingTests {
     /// Files and directories whose names differ only in the form of a Unicode character, percent-encoded.
     private static let equivalent = ["%C3%A9", "e%CC%81"]
 
-    @Test("a directory moves files and directories whose names differ only in the form of a Unicode character")
+    @Test("Moving a directory keeps apart names that differ only in the form of a Unicode character")
     func equivalentKeys() async throws {
         let bucket = SharedBucket(Self.equivalent.flatMap { ["from/\($0)/", "from/\($0)/\($0)"] }) { _, _ in false }
         try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))
         #expect(bucket.keys == Self.equivalent.map { "to/\($0)/\($0)" }.sorted())
     }
 
-    @Test("a directory, if that fails, keeps a file that another client has moved, if an equivalent name is left")
+    @Test("A failed move of a directory keeps a file that another client moved, though an equivalent name is left")
     func equivalentLeftover() async throws {
         let hasFailed = Locked(false)
         let bucket = SharedBucket(Self.equivalent.map { "from/\($0)" } + ["from/last"]) { line, objects in
@@ -226,7 +226,7 @@ struct S3MovingTests {
         #expect(bucket.objects.withLock { $0["to/%C3%A9"] } == [2])
     }
 
-    @Test("a large file fails, and leaves no parts behind, if it is replaced while it is copied")
+    @Test("Moving a large file that is replaced while it is copied fails, and leaves no parts behind")
     func replacedLargeFile() async throws {
         var bucket = SharedBucket(["from/largefile"]) { line, objects in
             if line == "PUT to" { objects["from/largefile"] = [UInt8](repeating: 1, count: 20) }
@@ -242,7 +242,7 @@ struct S3MovingTests {
         #expect(bucket.parts.withLock { $0.isEmpty })
     }
 
-    @Test("a file has no effect on a directory with the same name")
+    @Test("Moving a file has no effect on a directory with the same name")
     func file() async throws {
         let bucket = SharedBucket(["from", "from/a"]) { _, _ in false }
         try await bucket.backend().move(RemotePath("from"), to: RemotePath("to"))

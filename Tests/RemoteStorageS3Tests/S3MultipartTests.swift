@@ -56,7 +56,7 @@ extension S3Tests {
         private static func isPart(_ line: String) -> Bool { line.hasPrefix("PUT") && line.contains("partNumber=") }
 
         @Test(
-            "arrives whole although the connection is cut every few megabytes, and at most a part is sent again for each cut",
+            "A file arrives whole though the connection is often cut, and each cut costs at most one part",
             // moto itself fails on concurrent requests.
             arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
         )
@@ -107,7 +107,7 @@ extension S3Tests {
             return (S3Backend(try configuration(server, port: proxy.port, prefix: UUID().uuidString)), proxy)
         }
 
-        @Test("resumes where it was cut off when it is written again", arguments: S3ServerKind.plainInstalled)
+        @Test("A multipart write that was cut off resumes where it was cut off", arguments: S3ServerKind.plainInstalled)
         func resumption(kind: S3ServerKind) async throws {
             let path = try RemotePath("large")
             let isBroken = Locked(true)
@@ -138,7 +138,7 @@ extension S3Tests {
         }
 
         @Test(
-            "is written from the beginning again if the server has lost its parts",
+            "A multipart write starts over if the server has lost its parts",
             arguments: S3ServerKind.plainInstalled
         )
         func lostUpload(kind: S3ServerKind) async throws {
@@ -177,7 +177,7 @@ extension S3Tests {
         private static let pieceSize = partSize + 1000
 
         @Test(
-            "resumes in another process with the parts that had arrived, and only with those before the new content",
+            "A multipart write resumes in another process with the parts that had arrived before the new content",
             arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
         )
         func resumptionElsewhere(kind: S3ServerKind) async throws {
@@ -290,7 +290,7 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == [])
         }
 
-        @Test("is written from the beginning, and leaves no parts behind, if the key may not list uploads")
+        @Test("A multipart write starts over, and leaves no parts behind, if the key may not list uploads")
         func withoutListing() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let (prefix, path) = (UUID().uuidString, try RemotePath("large"))
@@ -318,7 +318,7 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == [])
         }
 
-        @Test("is rejected if its bytes changed on the way, in one piece or in a kept part")
+        @Test("A server rejects bytes that changed on the way, of a whole file or of a part")
         func comparison() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let backend = S3Backend(try server.configuration())
@@ -343,7 +343,7 @@ extension S3Tests {
         }
 
         @Test(
-            "exists once if its completion's reply was lost, and is refused if another client was first",
+            "A multipart upload whose completion's reply was lost exists once, and is refused if another was first",
             arguments: S3ServerKind.plainInstalled
         )
         func completion(kind: S3ServerKind) async throws {
@@ -384,7 +384,7 @@ extension S3Tests {
         }
 
         @Test(
-            "is written by exactly one of several clients that create it at the same time",
+            "Exactly one of several clients that create a file in parts at the same time writes it",
             arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
         )
         func race(kind: S3ServerKind) async throws {
@@ -412,7 +412,7 @@ extension S3Tests {
             #expect(try await Self.holds(Self.content(parts: 2, seed: winners[0] * 16), backend, path))
         }
 
-        @Test("is read only as far as its parts are sent, so that few of them are in memory")
+        @Test("A file that is sent in parts is read only as far as they are sent, so that few parts are in memory")
         func memory() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let prefix = UUID().uuidString
@@ -428,7 +428,7 @@ extension S3Tests {
             #expect(furthest.withLock { $0 } <= 4)
         }
 
-        @Test("leaves nothing behind if its content fails or it is cancelled, and removes other clients' old parts")
+        @Test("A multipart write that fails or is cancelled leaves nothing, and removes other clients' old parts")
         func aborting() async throws {
             struct Failure: Error {}
             let server = try await S3Server.shared(.seaweedFS)

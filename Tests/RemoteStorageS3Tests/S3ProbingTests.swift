@@ -32,7 +32,7 @@ struct S3ProbingTests {
         }
     }
 
-    @Test("is made once, however many requests wait for the result")
+    @Test("An unknown S3 server is probed once, however many requests wait for the result")
     func oneProbe() async throws {
         let bucket = CarelessBucket()
         let endpoint = try #require(URL(string: "http://127.0.0.1:9"))
@@ -48,7 +48,7 @@ struct S3ProbingTests {
     }
 
     @Test(
-        "finds out whether the server refuses SHA-256 checksums, which it then doesn't get",
+        "A probe finds out whether a server refuses SHA-256 checksums, which it then doesn't get",
         arguments: [false, true]
     )
     func checksums(refuses: Bool) async throws {

@@ -18,7 +18,7 @@ struct SeenDirectoriesTests {
 
     private func file(_ name: String) -> RemoteItem { RemoteItem(name: name, kind: .file, size: 1) }
 
-    @Test("knows nothing about paths that weren't listed")
+    @Test("The cache of directories knows nothing about paths that weren't listed")
     func unlisted() throws {
         let seen = try seen(["a/b": []])
         #expect(try !seen.isAbsent(RemotePath("a/c")) && !seen.isNoFile(RemotePath("a/c")))
@@ -28,7 +28,7 @@ struct SeenDirectoriesTests {
         #expect(try !seen.isAbsent(RemotePath("a/b")) && seen.isNoFile(RemotePath("a")))
     }
 
-    @Test("treats a name that a list lacks as absent, with everything below it, and a listed name as not absent")
+    @Test("The cache of directories treats a name that a list lacks as absent, with everything below it")
     func listed() throws {
         let seen = try seen(["a": [file("f"), RemoteItem(directory: "d")]])
         #expect(try seen.isAbsent(RemotePath("a/x")) && seen.isNoFile(RemotePath("a/x")))
@@ -38,7 +38,7 @@ struct SeenDirectoriesTests {
         #expect(try !seen.isAbsent(RemotePath("a/d/e")) && !seen.isNoFile(RemotePath("a/d/e")))
     }
 
-    @Test("trusts a list for a minute, and the existence of a directory for good")
+    @Test("The cache of directories trusts a list for a minute, and the existence of a directory for good")
     func age() throws {
         let seen = try seen(["a": [file("f")]])
         clock.advance(by: .seconds(59))
@@ -51,7 +51,7 @@ struct SeenDirectoriesTests {
         #expect(try seen.contains(RemotePath("a")))
     }
 
-    @Test("doesn't treat a path as absent once a write to it starts, and still treats its siblings as absent")
+    @Test("Once a write to a path starts, the cache of directories treats its siblings as absent, and not the path")
     func expected() throws {
         var seen = try seen(["a": []])
         seen.expect(try RemotePath("a/n/s/file"))
@@ -72,7 +72,7 @@ struct SeenDirectoriesTests {
         #expect(try seen.isAbsent(RemotePath("a/m/file")) && !seen.isAbsent(RemotePath("a/m")))
     }
 
-    @Test("ignores a list that was requested before a change")
+    @Test("The cache of directories ignores a list that was requested before a change")
     func outdated() throws {
         var seen = SeenDirectories()
         let before = seen.changeCount
@@ -83,7 +83,7 @@ struct SeenDirectoriesTests {
         #expect(try seen.isAbsent(RemotePath("a/g")))
     }
 
-    @Test("forgets a removed path, with everything below it")
+    @Test("The cache of directories forgets a removed path, with everything below it")
     func forgotten() throws {
         var seen = try seen(["a": [RemoteItem(directory: "b")], "a/b": [RemoteItem(directory: "c")], "a/b/c": []])
         seen.forget(try RemotePath("a/b"))

@@ -21,7 +21,7 @@ struct UploadReceiptsTests {
     }
 
     @Test(
-        "keep the parts that the server lists as acknowledged, up to the first part that is missing or differs",
+        "Receipts keep the parts that the server lists as acknowledged, up to the first missing or different part",
         arguments: [
             ([(1, size, "a"), (2, size, "b"), (3, size, "c")], 3), ([(2, size, "b"), (1, size, "a")], 2),
             ([(1, size, "a"), (3, size, "c")], 1), ([(2, size, "b"), (3, size, "c")], 0), ([], 0),
@@ -42,13 +42,13 @@ struct UploadReceiptsTests {
         #expect(kept.allSatisfy { number, part in part.tag == ["\"a\"", "\"b\"", "\"c\""][number - 1] })
     }
 
-    @Test("ignore a part whose size no file can have", arguments: [-1, 0, size - 1, Int64.max] as [Int64])
+    @Test("Receipts ignore a part whose size no file can have", arguments: [-1, 0, size - 1, Int64.max] as [Int64])
     func sizes(size: Int64) throws {
         let receipts = try #require(UploadReceipts(Array("upload\n1 \(size) \"a\"\n".utf8)))
         #expect(receipts.keptParts(try Self.list([(1, size, "a")])).isEmpty)
     }
 
-    @Test("keep no unacknowledged part if they are damaged or cut off anywhere")
+    @Test("Receipts that are damaged or cut off anywhere keep no part that wasn't acknowledged")
     func damage() throws {
         let noted = Array("upload\n1 \(Self.size) \"a\"\n2 \(Self.size) \"b\"\n".utf8)
         let listed = try Self.list([(1, Self.size, "a"), (2, Self.size, "b")])
@@ -72,7 +72,7 @@ extension S3Tests {
         private static let piece = S3Configuration.smallestPartSize
 
         @Test(
-            "never gets into the file",
+            "A part that an earlier attempt's request replaces after it was acknowledged never gets into the file",
             arguments: S3ServerKind.plainInstalled
         )
         func late(kind: S3ServerKind) async throws {

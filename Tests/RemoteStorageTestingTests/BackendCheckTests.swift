@@ -24,7 +24,7 @@ struct BackendCheckTests {
         }
     }
 
-    @Test("ends a race in which the backend refuses a write before it reads the content")
+    @Test("The conformance suite ends a race in which the backend refuses a write before it reads the content")
     func earlyRefusal() async throws {
         try await Simulation.run(seed: 1) { _ in
             try await BackendCheck.exclusiveCreate.run(on: HastyBackend())
@@ -32,7 +32,7 @@ struct BackendCheckTests {
     }
 
     @Test(
-        "lets as many requests race as its effort says",
+        "The conformance suite lets as many requests race as its effort says",
         arguments: [BackendCheck.concurrentRequests, .exclusiveCreate]
     )
     func manyRacers(check: BackendCheck) async throws {
@@ -41,7 +41,7 @@ struct BackendCheckTests {
         }
     }
 
-    @Test("limits its effort to numbers that make sense")
+    @Test("The conformance suite limits its effort to numbers that make sense")
     func effort() {
         let (low, high) = (
             BackendCheck.Effort(rounds: 0, racers: -1, listedFiles: -1), BackendCheck.Effort(racers: 257)

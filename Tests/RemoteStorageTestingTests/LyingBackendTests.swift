@@ -25,7 +25,7 @@ struct LyingBackendTests {
         (.failsFirstWrite, .cancelledWrite),
     ]
 
-    @Test("fails the check of that promise", arguments: lies)
+    @Test("A backend that breaks a promise fails the check of that promise", arguments: lies)
     func isFound(lie: LyingBackend.Lie, check: BackendCheck) async throws {
         do {
             // In a simulation, so that races have the same outcome every time.
@@ -37,7 +37,7 @@ struct LyingBackendTests {
         }
     }
 
-    @Test("by serializing its requests never finishes, and the simulation reports that")
+    @Test("The simulation reports that a backend which serializes its requests never finishes the check")
     func oneAtATime() async throws {
         await #expect(throws: SimulationError.self) {
             try await Simulation.run(seed: 1, limits: Simulation.Limits(grace: .milliseconds(100))) { _ in
@@ -46,7 +46,7 @@ struct LyingBackendTests {
         }
     }
 
-    @Test("is covered: every lie has a check that finds it")
+    @Test("Every lie of the lying backend has a check that finds it")
     func complete() {
         #expect(Set(Self.lies.map(\.0)).union([.oneAtATime]) == Set(LyingBackend.Lie.allCases))
     }

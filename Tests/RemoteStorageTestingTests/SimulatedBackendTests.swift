@@ -7,7 +7,7 @@ import ThreadSupport
 
 @Suite("A simulated storage", .timeLimit(.minutes(60)))
 struct SimulatedBackendTests {
-    @Test("without faults keeps every promise", arguments: SimulatedServer.all, BackendCheck.all)
+    @Test("A simulated storage without faults keeps every promise", arguments: SimulatedServer.all, BackendCheck.all)
     func conforms(server: SimulatedServer, check: BackendCheck) async throws {
         let effort = BackendCheck.Effort(rounds: 3, racers: 4, listedFiles: 50)
         try await Simulation.run(seed: 1) { simulation in
@@ -35,7 +35,10 @@ struct SimulatedBackendTests {
         }
     }
 
-    @Test("behaves the same with the same seed, and differently with another seed", arguments: SimulatedServer.all)
+    @Test(
+        "A simulated storage behaves the same with the same seed, and differently with another seed",
+        arguments: SimulatedServer.all
+    )
     func replays(server: SimulatedServer) async throws {
         var stories: Set<[String]> = []
         for seed in 0..<5 as Range<UInt64> {
@@ -46,7 +49,7 @@ struct SimulatedBackendTests {
         #expect(stories.count == 5)
     }
 
-    @Test("may mix two versions of a file that is being replaced, but bytes(at:upTo:) returns one of them")
+    @Test("A simulated read may mix two versions of a file, but bytes(at:upTo:) returns one of them")
     func mixedVersions() async throws {
         let path = try RemotePath("file")
         let all = [[UInt8](repeating: 1, count: 10), [UInt8](repeating: 2, count: 20)]
@@ -82,7 +85,7 @@ struct SimulatedBackendTests {
         #expect(seen.withLock { $0 } == Set(all))
     }
 
-    @Test("reports a file that is replaced as often as it is read, instead of reading forever")
+    @Test("A file that is replaced as often as it is read is an error, instead of an endless read")
     func restlessFile() async throws {
         let path = try RemotePath("file")
         try await Simulation.run(seed: 1) { simulation in
@@ -113,7 +116,7 @@ struct SimulatedBackendTests {
         "half a move",
     ]
 
-    @Test("shows every fault of its model")
+    @Test("A simulated storage shows every fault of its model")
     func everyFault() async throws {
         var log = ""
         for server in SimulatedServer.all {
@@ -124,7 +127,7 @@ struct SimulatedBackendTests {
         for fault in Self.expected { #expect(log.contains(fault), "\(fault)") }
     }
 
-    @Test("keeps a change whose reply was lost, and carries out nothing of a lost request")
+    @Test("A simulated storage keeps a change whose reply was lost, and carries out nothing of a lost request")
     func lostReply() async throws {
         let place = InMemoryBackend()
         let path = try RemotePath("file")
@@ -140,7 +143,7 @@ struct SimulatedBackendTests {
         #expect(try await place.bytes(at: path) == [1])
     }
 
-    @Test("returns stale answers, repeats changes, and has a wrong clock")
+    @Test("A simulated storage returns stale answers, repeats changes, and has a wrong clock")
     func time() async throws {
         let place = InMemoryBackend()
         var faults = FaultModel.none
@@ -164,7 +167,7 @@ struct SimulatedBackendTests {
         #expect(try await place.bytes(at: RemotePath("file")) == [1])
     }
 
-    @Test("keeps its contents while it looks empty, whatever faults it has")
+    @Test("A simulated storage keeps its contents while it looks empty, whatever faults it has")
     func vanishedWithFaults() async throws {
         let path = try RemotePath("directory/file")
         try await Simulation.run(seed: 1) { simulation in
@@ -191,7 +194,7 @@ struct SimulatedBackendTests {
         }
     }
 
-    @Test("returns the same item from a write as from a request for its status, also with a wrong clock")
+    @Test("A simulated write returns the same item as a request for its status, also with a wrong clock")
     func skewedWrite() async throws {
         let path = try RemotePath("file")
         var faults = FaultModel.none
@@ -203,7 +206,7 @@ struct SimulatedBackendTests {
         #expect(try await place.status(of: path)?.modified?.addingTimeInterval(-1.5) == written)
     }
 
-    @Test("logs a fault with the number of its own request")
+    @Test("A simulated storage logs a fault with the number of its own request")
     func logNumbers() async throws {
         let backend = try await Simulation.run(seed: 1) { simulation in
             var faults = FaultModel.none
@@ -218,7 +221,7 @@ struct SimulatedBackendTests {
         #expect(numbers.sorted() == ["1", "2", "3", "4", "5"])
     }
 
-    @Test("vanishes in two ways, and a device dies after a given number of requests")
+    @Test("A simulated storage vanishes in two ways, and a device dies after a given number of requests")
     func vanishes() async throws {
         let place = InMemoryBackend()
         let backend = SimulatedBackend(place: place)

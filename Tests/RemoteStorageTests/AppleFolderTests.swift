@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A folder of an Apple device", .timeLimit(.minutes(60)))
 struct AppleFolderTests {
-    @Test("keeps the identity that it's given, wherever it is")
+    @Test("A folder keeps the identity that it's given, wherever it is")
     func identity() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder, identity: "notes folder")
@@ -17,7 +17,7 @@ struct AppleFolderTests {
         }
     }
 
-    @Test("in iCloud says that a file isn't on this device: it's neither missing nor replaced")
+    @Test("A file in iCloud that isn't on this device is an error: it's neither missing nor replaced")
     func placeholder() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(path: "Library/Mobile Documents/notes", directoryHint: .isDirectory)
@@ -41,7 +41,7 @@ struct AppleFolderTests {
         }
     }
 
-    @Test("elsewhere may have files with names as iCloud's placeholders have")
+    @Test("A folder outside iCloud may have files with names as iCloud's placeholders have")
     func ordinary() async throws {
         try await withTemporaryFolder { folder in
             try Data([1]).write(to: folder.appending(path: ".one.icloud"))

@@ -18,7 +18,7 @@ struct FileSystemTests {
         """
 
     @Test(
-        "is the innermost mount that contains the folder, and the last of several mounts at one path",
+        "A folder's file system is the innermost mount around it, and the last of several mounts at one path",
         arguments: [
             ("/", "ext4"), ("/home/x", "ext4"), ("/mnt", "tmpfs"), ("/mntx", "ext4"), ("/mnt/a", "nfs4"),
             ("/mnt/ab", "tmpfs"), ("/mnt/a/x/y", "nfs4"), ("/mnt/a/b/c", "xfs"), ("/mnt/my share/x", "cifs"),
@@ -31,7 +31,7 @@ struct FileSystemTests {
     }
 
     @Test(
-        "is local only if its type is known to be",
+        "A file system is local only if its type is known to be",
         arguments: [
             ("ext4", true), ("xfs", true), ("btrfs", true), ("zfs", true), ("tmpfs", true), ("overlay", true),
             ("vfat", true), ("nfs4", false), ("cifs", false), ("9p", false), ("virtiofs", false), ("vboxsf", false),

@@ -22,12 +22,12 @@ private actor Wrapper: ForwardingBackend {
 
 @Suite("A backend that forwards requests", .timeLimit(.minutes(60)))
 struct ForwardingBackendTests {
-    @Test("keeps every promise of the backend that it forwards to", arguments: BackendCheck.all)
+    @Test("A forwarding backend keeps every promise of the backend that it forwards to", arguments: BackendCheck.all)
     func promises(check: BackendCheck) async throws {
         try await check.run(on: Wrapper(InMemoryBackend()))
     }
 
-    @Test("replaces only the requests that it implements")
+    @Test("A forwarding backend replaces only the requests that it implements")
     func replaces() async throws {
         let base = InMemoryBackend()
         let archive = Archive(base)

@@ -8,7 +8,7 @@ import ThreadSupport
 
 @Suite("A folder", .timeLimit(.minutes(60)))
 struct LocalFolderBackendTests {
-    @Test("that doesn't exist is an error, and isn't created")
+    @Test("A folder that doesn't exist is an error, and isn't created")
     func missingRoot() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(component: "share")
@@ -19,7 +19,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("that can't be opened is named by its path in the file system, not as “/”")
+    @Test("A folder that can't be opened is named by its path in the file system, not as “/”")
     func unreadableRoot() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(component: String(repeating: "x", count: 300))
@@ -47,14 +47,14 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("reports a directory that gets new files while it's removed as such, not as an unreachable disk")
+    @Test("A directory that gets new files while it's removed is reported as that, not as an unreachable disk")
     func busyDirectory() throws {
         let error = RemoteError(.directoryNotEmpty, at: try RemotePath("busy"), in: "/mnt/share")
         #expect(error.code == .unavailable)
         #expect(error.message.contains("“busy” got new files") && !error.message.contains("disk"), "\(error)")
     }
 
-    @Test("names the folder, too, if the permissions forbid a request: a file that can't be created has none")
+    @Test("An error of permissions names the folder, too, because a file that can't be created has none")
     func permissions() throws {
         for cause in [Errno.permissionDenied, .notPermitted] {
             let error = RemoteError(cause, at: try RemotePath("folder/new"), in: "/mnt/share")
@@ -63,7 +63,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("signals changes in a directory that doesn't exist yet, also to a backend that forwards")
+    @Test("A folder signals changes in a directory that doesn't exist yet, also to a backend that forwards")
     func changes() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -81,7 +81,7 @@ struct LocalFolderBackendTests {
         #expect(none == nil)
     }
 
-    @Test("signals changes in a directory that came without an event, as by a mount, once the directory was listed")
+    @Test("A folder signals changes in a directory that came without an event, once the directory was listed")
     func changesAfterMount() async throws {
         try await withTemporaryFolder { folder in
             guard Folder(path: folder.path).isOnThisDevice else { return }
@@ -104,7 +104,7 @@ struct LocalFolderBackendTests {
         init(base: any RemoteBackend) { self.base = base }
     }
 
-    @Test("that is a file is an error")
+    @Test("A file in place of the folder is an error")
     func rootIsAFile() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(component: "file")
@@ -114,7 +114,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("has the same identity for every path that leads to it")
+    @Test("A folder has the same identity for every path that leads to it")
     func identity() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(component: "a share")
@@ -128,7 +128,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("hides the temporary files of a crash, and nothing else")
+    @Test("A folder hides the temporary files of a crash, and nothing else")
     func hidesPendingFiles() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -141,7 +141,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("keeps an interrupted write even while a program that is being started has a copy of the descriptor")
+    @Test("A folder keeps an interrupted write even while a program that is being started has its descriptor")
     func copiedDescriptor() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -174,7 +174,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("keeps an interrupted write for one later write, but not for two at once, and not after a cancellation")
+    @Test("A folder keeps an interrupted write for one later write, and not after a cancellation")
     func keptWrites() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -232,7 +232,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("contains no temporary file after any request")
+    @Test("A folder contains no temporary file after any request")
     func noTemporaryFiles() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -257,7 +257,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("doesn't list names that aren't UTF-8, and removes them with their directory")
+    @Test("A folder doesn't list names that aren't UTF-8, and removes them with their directory")
     func foreignNames() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -277,7 +277,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("never replaces a file by a move, even on file systems without exclusive renames")
+    @Test("A move in a folder never replaces a file, even on file systems without exclusive renames")
     func moveWithoutExclusiveRename() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -301,7 +301,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("gives files and directories the permissions that the umask leaves")
+    @Test("A folder's files and directories have the permissions that the umask leaves")
     func permissions() async {
         // umask(2) applies to the whole process: only a separate process can change it without affecting other tests.
         await #expect(processExitsWith: .success) {
@@ -317,7 +317,7 @@ struct LocalFolderBackendTests {
     }
 
     #if os(Linux)
-    @Test("leaves no descriptor open")
+    @Test("Requests to a folder leave no descriptor open")
     func descriptors() async {
         // In a separate process, because other tests open descriptors at the same time.
         await #expect(processExitsWith: .success) {

@@ -26,7 +26,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("follows no link in the middle of a path")
+    @Test("A folder follows no link in the middle of a path")
     func inTheMiddle() async throws {
         try await withLinks { backend, _ in
             for name in ["up/secret", "up/new", "up/new/deep"] {
@@ -39,7 +39,10 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("follows no link at the end of a path, but lists it as special", arguments: ["up", "secret", "dangling"])
+    @Test(
+        "A folder follows no link at the end of a path, but lists it as special",
+        arguments: ["up", "secret", "dangling"]
+    )
     func atTheEnd(name: String) async throws {
         try await withLinks { backend, _ in
             let path = try RemotePath(name)
@@ -53,7 +56,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("removes the link, never its target")
+    @Test("Removing a directory with a link removes the link, never its target")
     func removes() async throws {
         try await withLinks { backend, outside in
             let link = outside.deletingLastPathComponent().appending(path: "root/tree/link")
@@ -64,7 +67,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("never blocks on a pipe that another program created")
+    @Test("A folder never blocks on a pipe that another program created")
     func pipes() async throws {
         try await withLinks { backend, outside in
             let path = try RemotePath("pipe")

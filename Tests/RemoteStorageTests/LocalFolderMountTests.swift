@@ -4,7 +4,10 @@ import Testing
 
 @Suite("A folder that can't be written", .timeLimit(.minutes(60)))
 struct LocalFolderMountTests {
-    @Test("because it is full leaves no partial file, and accepts smaller files", .enabled(if: canMount))
+    @Test(
+        "A write to a full disk leaves no partial file in the folder, and smaller files are accepted",
+        .enabled(if: canMount)
+    )
     func fullDisk() async throws {
         try await withMountedFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -19,7 +22,7 @@ struct LocalFolderMountTests {
         }
     }
 
-    @Test("because it is read-only refuses every change, and stays readable", .enabled(if: canMount))
+    @Test("A read-only folder refuses every change, and stays readable", .enabled(if: canMount))
     func readOnly() async throws {
         try await withMountedFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -36,7 +39,10 @@ struct LocalFolderMountTests {
         }
     }
 
-    @Test("because of its permissions stays readable", .enabled(if: geteuid() != 0, "root may write everywhere"))
+    @Test(
+        "A folder whose permissions forbid writing stays readable",
+        .enabled(if: geteuid() != 0, "root may write everywhere")
+    )
     func permissions() async throws {
         try await withTemporaryFolder { folder in
             try FileManager.default.setAttributes([.posixPermissions: 0o500], ofItemAtPath: folder.path)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A remote content", .timeLimit(.minutes(60)))
 struct RemoteContentTests {
-    @Test("returns the same bytes on every pass")
+    @Test("A remote content returns the same bytes on every pass")
     func replays() async throws {
         let countdown = RemoteContent(length: 3) {
             var next: UInt8 = 3
@@ -19,7 +19,7 @@ struct RemoteContentTests {
         #expect(try await RemoteContent([]).bytes(upTo: 0) == [])
     }
 
-    @Test("throws instead of collecting more bytes than the limit")
+    @Test("A remote content throws instead of collecting more bytes than the limit")
     func limits() async throws {
         await expect(.wrongLength) { try await RemoteContent([1, 2, 3]).bytes(upTo: 2) }
         #expect(try await RemoteContent([1, 2, 3]).bytes(upTo: 3) == [1, 2, 3])
@@ -31,7 +31,7 @@ struct RemoteContentTests {
         await expect(.wrongLength) { try await large.bytes(upTo: 2) }
     }
 
-    @Test("of a file returns the file's bytes in chunks", arguments: [0, 1, 9, 10, 11, 20, 21])
+    @Test("A remote content of a file returns the file's bytes in chunks", arguments: [0, 1, 9, 10, 11, 20, 21])
     func readsFiles(size: Int) async throws {
         try await withTemporaryFolder { folder in
             let url = folder.appending(component: "a file")
@@ -49,7 +49,7 @@ struct RemoteContentTests {
         }
     }
 
-    @Test("of a file keeps reading that file after its path is replaced, and throws if it is truncated")
+    @Test("A remote content reads its file even if the path is replaced, and throws if the file is truncated")
     func keepsToTheFile() async throws {
         try await withTemporaryFolder { folder in
             let url = folder.appending(component: "file")
@@ -64,7 +64,7 @@ struct RemoteContentTests {
         }
     }
 
-    @Test("can't be created from a missing file or a directory")
+    @Test("A remote content can't be created from a missing file or a directory")
     func refusesOthers() async throws {
         try await withTemporaryFolder { folder in
             await expect(.notFound) { try await RemoteContent.file(at: folder.appending(component: "absent")) }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A remote error")
 struct RemoteErrorTests {
-    @Test("prints its code, its message and its cause")
+    @Test("A remote error prints its code, its message and its cause")
     func prints() throws {
         let path = try RemotePath("a/b")
         #expect(

@@ -5,7 +5,7 @@ import Testing
 @Suite("A remote identifier")
 struct RemoteIdentifierTests {
     @Test(
-        "accepts names that every storage accepts",
+        "A remote identifier is a name that every storage accepts",
         arguments: [
             "a", "0", "Notes", "org.example.notes-2_b", "a..b", "console", "com", "com10", "lpt",
             String(repeating: "x", count: 128),
@@ -16,7 +16,7 @@ struct RemoteIdentifierTests {
     }
 
     @Test(
-        "refuses all other names, and states the rules",
+        "A name that some storage refuses isn't a remote identifier, and the error states the rules",
         arguments: [
             "", ".", "..", "../x", "a/b", "a b", "é", "a\u{301}", ".a", "a.", "-a", "a-", "_", "a\0", "a\n", "٣",
             String(repeating: "x", count: 129), String(repeating: "x", count: 300),
@@ -29,7 +29,7 @@ struct RemoteIdentifierTests {
     }
 
     @Test(
-        "refuses the names of Windows devices",
+        "The name of a Windows device isn't a remote identifier",
         arguments: ["CON", "con", "con.txt", "PRN", "Aux", "nul.tar.gz", "COM1", "lpt9.a"]
     )
     func refusesDevices(string: String) {
@@ -38,7 +38,7 @@ struct RemoteIdentifierTests {
         #expect(error?.message.contains("Windows") == true)
     }
 
-    @Test("detects names that differ only in case")
+    @Test("A remote identifier detects names that differ only in case")
     func differsInCase() throws {
         let notes = try RemoteIdentifier("notes")
         #expect(try notes.differsOnlyInCase(from: RemoteIdentifier("Notes")))
@@ -46,7 +46,7 @@ struct RemoteIdentifierTests {
         #expect(try !notes.differsOnlyInCase(from: RemoteIdentifier("note")))
     }
 
-    @Test("is a string in JSON, and is validated when it is decoded")
+    @Test("A remote identifier is a string in JSON, and is validated when it is decoded")
     func codes() throws {
         let json = try JSONEncoder().encode([RemoteIdentifier("notes")])
         #expect(String(decoding: json, as: UTF8.self) == #"["notes"]"#)

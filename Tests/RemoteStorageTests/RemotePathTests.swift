@@ -4,7 +4,7 @@ import Testing
 @Suite("A remote path")
 struct RemotePathTests {
     @Test(
-        "accepts any single path component",
+        "A remote path accepts any single path component",
         arguments: [
             "a", "a b", "%2e%2e", "+", "#?&", "é", "文書", "…", "...", "..a", "a\\b", "-",
             String(repeating: "x", count: 255),
@@ -18,7 +18,7 @@ struct RemotePathTests {
     }
 
     @Test(
-        "refuses every string that could lead outside the root",
+        "A remote path refuses every string that could lead outside the root",
         arguments: [
             "", "/", "a/", "/a", "a//b", ".", "..", "../x", "a/../b", "a/./b", "a/..", "a\0b", "\0",
             String(repeating: "x", count: 256), String(repeating: "é", count: 128), "../\u{301}x",
@@ -28,7 +28,10 @@ struct RemotePathTests {
         #expect(throws: RemoteError.self) { try RemotePath(string) }
     }
 
-    @Test("refuses a separator inside a component", arguments: ["a/b", "/", "../x", "a/\u{301}", "", ".", "..", "a\0"])
+    @Test(
+        "A remote path refuses a separator inside a component",
+        arguments: ["a/b", "/", "../x", "a/\u{301}", "", ".", "..", "a\0"]
+    )
     func refusesComponents(component: String) {
         let error = #expect(throws: RemoteError.self) { try RemotePath.root.appending(component) }
         #expect(error?.code == .invalidPath)
@@ -36,7 +39,7 @@ struct RemotePathTests {
         #expect(throws: RemoteError.self) { try RemotePath(components: ["a", component]) }
     }
 
-    @Test("returns its parent, and detects the directories that contain it")
+    @Test("A remote path returns its parent, and detects the directories that contain it")
     func knowsItsParent() throws {
         let path = try RemotePath("a/b/c")
         #expect(path.parent?.description == "a/b")
@@ -51,13 +54,13 @@ struct RemotePathTests {
         #expect(try RemotePath("a/z") < RemotePath("a-"))
     }
 
-    @Test("appends identifiers and literal names unchanged")
+    @Test("A remote path appends identifiers and literal names unchanged")
     func takesIdentifiers() throws {
         let path = RemotePath.root.appending(try RemoteIdentifier("notes")).appending(literal: "stores")
         #expect(path.components == ["notes", "stores"])
     }
 
-    @Test("traps on a literal that isn't a path component")
+    @Test("A remote path traps on a literal that isn't a path component")
     func trapsOnLiterals() async {
         await #expect(processExitsWith: .failure) {
             _ = RemotePath.root.appending(literal: "a/b")

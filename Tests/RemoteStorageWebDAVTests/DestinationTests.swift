@@ -80,7 +80,7 @@ struct DestinationTests {
     }
 
     @Test(
-        "is sent as a path if the server refuses URLs, as Apache and nginx do behind a proxy that ends TLS",
+        "A move's destination is sent as a path if the server refuses URLs, as behind a proxy that ends TLS",
         arguments: [400, 403, 502]
     )
     func fallback(status: Int) async throws {
@@ -101,7 +101,7 @@ struct DestinationTests {
         #expect(share.items.withLock { $0["/dav/file"] } == 2)
     }
 
-    @Test("stays a URL after a move succeeded with one, whatever the server refuses later")
+    @Test("A move's destination stays a URL after a move succeeded with a URL, whatever the server refuses later")
     func provenForm() async throws {
         let share = Share { $0.hasSuffix("/forbidden") ? 403 : nil }
         let backend = try share.backend()
@@ -114,7 +114,7 @@ struct DestinationTests {
         #expect(share.moves.withLock(\.self) == ["URL F", "URL F"])
     }
 
-    @Test("that may be the moved file isn't replaced by the second request, which would remove it on some servers")
+    @Test("A move's second request doesn't replace a destination that may be the moved file")
     func carriedOutRefusal() async throws {
         var share = Share { $0.hasPrefix("https:") ? 502 : nil }
         (share.carriesOutRefused, share.removesDestinationFirst) = (true, true)
@@ -126,7 +126,7 @@ struct DestinationTests {
     }
 
     @Test(
-        "is sent again after a gateway's failure, if a concurrent move has meanwhile shown that it may be a URL",
+        "A move's URL is sent again after a gateway's failure, if a concurrent move shows that URLs work",
         arguments: [false, true]
     )
     func concurrentProof(replaces: Bool) async throws {

@@ -6,7 +6,7 @@ import WebDAVServers
 extension WebDAVTests {
     @Suite("The documentation's WebDAV example", .serialized)
     struct ExampleTests {
-        @Test("lists a share", arguments: ServerKind.plainInstalled)
+        @Test("The documentation's WebDAV example lists a share", arguments: ServerKind.plainInstalled)
         func share(kind: ServerKind) async throws {
             let share = try await WebDAVShare(on: kind)
             let url = share.url

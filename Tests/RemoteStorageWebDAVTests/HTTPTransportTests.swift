@@ -20,7 +20,7 @@ struct HTTPTransportTests {
         func isChallenged(by headers: HTTPHeaders, after sent: String?, _ count: Int) throws -> Bool { false }
     }
 
-    @Test("lets a request wait for a free connection longer than the limit for connecting, and sends it once")
+    @Test("A request may wait for a free connection longer than the limit for connecting, and is sent once")
     func queue() async throws {
         let (arrivals, arrival) = AsyncStream.makeStream(of: Void.self)
         let gate = DispatchSemaphore(value: 0)
@@ -74,7 +74,7 @@ struct HTTPTransportTests {
     }
 
     @Test(
-        "sends a request once more if it wasn't answered in time, and as often as configured if its connection broke",
+        "A request is sent once more after a timeout, and as often as configured if its connection broke",
         arguments: [true, false]
     )
     func unanswered(isSilent: Bool) async throws {

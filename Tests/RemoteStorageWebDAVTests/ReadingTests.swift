@@ -22,7 +22,7 @@ struct ReadingTests {
     }
 
     @Test(
-        "requests only bytes from the beginning on, and none for an empty range",
+        "A read requests only bytes from the beginning on, and none for an empty range",
         arguments: [
             (-5..<3, "bytes=0-2"), (Int64.min..<2, "bytes=0-1"), (-5..<0, nil), (Int64.min..<(-2), nil), (1..<1, nil),
         ] as [(Range<Int64>, String?)]
@@ -48,7 +48,7 @@ struct ReadingTests {
     }
 
     @Test(
-        "accepts a part of the file only if it's all that was requested",
+        "A read accepts a part of a file only if it's all that was requested",
         arguments: [
             (0..<10, "bytes 0-9/100", true), (0..<10, "bytes 0-8/100", false), (0..<10, "bytes 1-9/100", false),
             (0..<10, "bytes 0-10/100", false), (0..<200, "bytes 0-99/100", true), (0..<200, "bytes 0-98/100", false),
@@ -71,7 +71,7 @@ struct ReadingTests {
     }
 
     @Test(
-        "has as many bytes as the server reports, even if the answer doesn't announce its length",
+        "A file has as many bytes as the server reports, even if the answer doesn't announce its length",
         arguments: [
             (4, nil, [1, 2, 3, 4]), (3, nil, nil), (5, nil, nil), (4, 1..<3, [2, 3]), (4, 1..<9, [2, 3, 4]),
             (5, 1..<9, nil),
@@ -98,7 +98,7 @@ struct ReadingTests {
         #expect(try await content.bytes(upTo: 10) == expected)
     }
 
-    @Test("works with limits that no clock can measure")
+    @Test("A request works with time limits that no clock can measure")
     func endlessTimeouts() async throws {
         let proxy = try FaultProxy(to: 9) { _, _ in .answer(201) }
         let url = try #require(URL(string: "http://127.0.0.1:\(proxy.port)/dav"))

@@ -12,7 +12,7 @@ struct ResponseTests {
         try Multistatus(Array(xml.utf8)).resources
     }
 
-    @Test("is read with any namespace prefixes and extra elements")
+    @Test("A WebDAV answer is read with any namespace prefixes and extra elements")
     func multistatus() throws {
         let found = try resources(
             """
@@ -35,7 +35,7 @@ struct ResponseTests {
     }
 
     @Test(
-        "without properties doesn't make a resource an empty file",
+        "A WebDAV answer without properties doesn't make a resource an empty file",
         arguments: [
             ("<status>HTTP/1.1 404 Not Found</status>", .missing), ("<status>HTTP/1.1 410</status>", .missing),
             ("<status>HTTP/1.1 403 Forbidden</status>", .failed(status: 403)),
@@ -62,7 +62,7 @@ struct ResponseTests {
         #expect(found.map(\.state) == [state])
     }
 
-    @Test("may name several missing resources at once")
+    @Test("A WebDAV answer may name several missing resources at once")
     func severalReferences() throws {
         let found = try resources(
             """
@@ -75,7 +75,7 @@ struct ResponseTests {
     }
 
     @Test(
-        "is refused if it isn't a multistatus",
+        "A WebDAV answer is refused if it isn't a multistatus",
         arguments: [
             "", "<", "<html/>", "<multistatus xmlns='DAV:'>", "<multistatus/>", "\u{0}",
             "<multistatus xmlns='DAV:'/>\u{0}",
@@ -87,7 +87,7 @@ struct ResponseTests {
     }
 
     @Test(
-        "is refused if it declares another encoding than its own",
+        "A WebDAV answer is refused if it declares another encoding than its own",
         arguments: [
             (#"<?xml version="1.0" encoding="UTF-8"?>"#, true), ("<?xml version='1.0' encoding = 'utf-8' ?>", true),
             ("\u{FEFF}<?xml version='1.0' encoding='utf8'?>", true), ("<?xml version='1.0'?>", true), ("", true),
@@ -116,7 +116,7 @@ struct ResponseTests {
         }
     }
 
-    @Test("never crashes the parser, even if any byte is changed or missing")
+    @Test("A WebDAV answer never crashes the parser, even if any byte is changed or missing")
     func fuzzed() throws {
         let xml = Array(
             """
@@ -136,7 +136,7 @@ struct ResponseTests {
     }
 
     @Test(
-        "refers to paths in the share, and to no others",
+        "A WebDAV answer refers to paths in the share, and to no others",
         arguments: [
             ("/dav/a%20share/x/y%2Fz", nil), ("/dav/a%20share/x/y", "x/y"), ("http://other/dav/a%20share/x", "x"),
             ("/dav/a share/%C3%BC", "ü"), ("/dav/a%20share/", "/"), ("/dav/a%20share/../x", nil), ("/dav/other", nil),
@@ -149,7 +149,7 @@ struct ResponseTests {
         #expect(location.path(of: reference)?.description == expected)
     }
 
-    @Test("is requested by paths that are encoded exactly once")
+    @Test("The paths of WebDAV requests are encoded exactly once")
     func targets() throws {
         let location = ShareLocation(try #require(URL(string: "https://host/dav")))
         let path = try RemotePath(components: ["a b", "100%", "%2e", "#?+", "ü"])
@@ -158,7 +158,7 @@ struct ResponseTests {
         #expect(location.path(of: location.target(path)) == path)
     }
 
-    @Test("may contain dates in HTTP's format, which are read correctly")
+    @Test("Dates in HTTP's format are read correctly")
     func dates() {
         #expect(HTTPDate("Thu, 01 Jan 1970 00:00:00 GMT")?.date.timeIntervalSince1970 == 0)
         #expect(HTTPDate("Thu, 29 Feb 2024 23:59:59 GMT")?.date.timeIntervalSince1970 == 1_709_251_199)
@@ -174,7 +174,7 @@ struct ResponseTests {
         #expect(RetrySchedule.retryAfter(nil, now: now) == nil)
     }
 
-    @Test("that it is busy until a date is measured by the server's clock, not by this device's")
+    @Test("A wait until a date is measured by the server's clock, not by this device's")
     func busyUntil() {
         func delay(_ date: String?) -> Duration? {
             var response = HTTPResponse(
@@ -191,7 +191,7 @@ struct ResponseTests {
         #expect(delay(nil) == .zero)
     }
 
-    @Test("that it is busy makes the delays longer, and finally ends the retries")
+    @Test("Answers that the server is busy make the delays longer, and finally end the retries")
     func schedule() {
         var schedule = RetrySchedule(
             WebDAVConfiguration.Retries(attempts: 4, delay: .seconds(1), longestDelay: .seconds(3))
@@ -208,7 +208,7 @@ struct ResponseTests {
         #expect(schedule.delay(retryAfter: .seconds(61), random: 0) == nil)
     }
 
-    @Test("only after the time limit ends the retries at the second time")
+    @Test("A second request without an answer in time ends the retries")
     func timeouts() {
         var schedule = RetrySchedule(WebDAVConfiguration.Retries(attempts: 5, delay: .seconds(1)))
         schedule.begin()
@@ -221,7 +221,7 @@ struct ResponseTests {
         #expect(schedule.delay(retryAfter: nil, random: 0.5) == nil)
     }
 
-    @Test("that asks for a digest is answered like the examples of RFC 7616 and RFC 2617")
+    @Test("A request for a digest is answered like the examples of RFC 7616 and RFC 2617")
     func digests() throws {
         let fields =
             #"realm="http-auth@example.org", qop="auth, auth-int", nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS""#
@@ -252,7 +252,7 @@ struct ResponseTests {
         #expect(AuthenticationChallenge.read([signs, #"\#(signs) Basic realm="r""#]).map(\.scheme) == ["basic"])
     }
 
-    @Test("identifies the server by its name and its DAV classes")
+    @Test("A WebDAV server is identified by its name and its DAV classes")
     func recognition() {
         #expect(ServerProfile.recognise(["Server": "Apache/2.4.1", "DAV": "1,2"]) == nil)
         #expect(
@@ -264,7 +264,7 @@ struct ResponseTests {
         #expect(ServerProfile.recognise([:]) == nil)
     }
 
-    @Test("with a part of a file names the range")
+    @Test("An answer with a part of a file names the range")
     func ranges() {
         #expect(ContentRange("bytes 0-499/1234")?.range == 0..<500)
         #expect(ContentRange("bytes 0-499/*")?.range == 0..<500)

@@ -10,7 +10,7 @@ import ThreadSupport
 @Suite("The address of a WebDAV server", .timeLimit(.minutes(60)))
 struct ServerAddressTests {
     @Test(
-        "may be an IPv6 address, whose brackets requests keep",
+        "A server's address may be an IPv6 address, whose brackets requests keep",
         arguments: [
             ("http://[::1]:8080/dav", "http://[::1]:8080", "webdav://[::1]:8080/dav"),
             ("webdavs://[2001:DB8::1]/dav", "https://[2001:DB8::1]", "webdavs://[2001:db8::1]/dav"),
@@ -24,14 +24,14 @@ struct ServerAddressTests {
         #expect(configuration.settings(name: "").origin == origin)
     }
 
-    @Test("of a tests' server has a port that the system gives to no connection, and that no other server gets")
+    @Test("A server of the tests has a port that the system gives to no connection, nor to another server")
     func ports() throws {
         let ports = try (0..<200).map { _ in try freePort() }
         #expect(ports.allSatisfy { $0 < 32_768 })
         #expect(Set(ports).count == ports.count)
     }
 
-    @Test("is the same in capital letters, so that a redirect there is followed")
+    @Test("A server's address is the same in capital letters, so that a redirect there is followed")
     func capitals() async throws {
         let port = Locked(0)
         let proxy = try FaultProxy(to: 9) { number, _ in
@@ -49,7 +49,7 @@ struct ServerAddressTests {
     }
 
     @Test(
-        "is named with scheme and port if a redirect isn't followed, and the remedy for a redirect to https is webdavs",
+        "A redirect that isn't followed names scheme and port, and the remedy for https is webdavs",
         arguments: [
             ("https://127.0.0.1/dav/", "redirects to https://127.0.0.1. ", "Use webdavs://127.0.0.1."),
             ("HTTPS://127.0.0.1:8443/dav/", "redirects to https://127.0.0.1:8443. ", "Use webdavs://127.0.0.1:8443."),

@@ -31,7 +31,7 @@ struct SharedTaskTests {
         return callers
     }
 
-    @Test("a cancelled caller returns at once, and doesn't cancel the work for the others")
+    @Test("A cancelled caller of shared work returns at once, and doesn't cancel the work for the others")
     func cancelledCaller() async throws {
         let callers = await callers(3)
         callers[0].cancel()
@@ -52,7 +52,7 @@ struct SharedTaskTests {
         #expect(try await callers(1)[0].value == 1)
     }
 
-    @Test("the work is cancelled with its last caller")
+    @Test("Shared work is cancelled with its last caller")
     func lastCaller() async throws {
         let callers = await callers(2)
         for caller in callers { caller.cancel() }

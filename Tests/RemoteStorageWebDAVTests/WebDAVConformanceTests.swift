@@ -17,7 +17,11 @@ extension WebDAVTests {
             listedFiles: 100
         )
 
-        @Test("on every kind of server", arguments: ServerKind.plainInstalled, BackendCheck.all)
+        @Test(
+            "A share on every kind of server keeps the promises of every backend",
+            arguments: ServerKind.plainInstalled,
+            BackendCheck.all
+        )
         func conforms(kind: ServerKind, check: BackendCheck) async throws {
             // nginx doesn't list such names; other checks write and read them.
             guard kind != .nginx || check != .dottedNames else { return }
@@ -26,7 +30,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "with digest authentication, and by TLS",
+            "A share with digest authentication, or by TLS, keeps the promises of every backend",
             arguments: [ServerKind.apacheDigest, .apacheTLS].filter(\.isInstalled),
             [BackendCheck.roundTrip, .plainNames, .moving, .exclusiveCreate, .cancelledWrite]
         )
@@ -35,7 +39,10 @@ extension WebDAVTests {
             try await check.run(on: share.backend(), effort: Self.effort)
         }
 
-        @Test("at the root of a server, too", arguments: ServerKind.plainInstalled)
+        @Test(
+            "A share at the root of a server lists, writes, moves and removes files",
+            arguments: ServerKind.plainInstalled
+        )
         func root(kind: ServerKind) async throws {
             // Other tests use the root of this server at the same time, so this one looks only at its own names.
             let share = try await WebDAVShare.root(of: kind)
@@ -54,7 +61,7 @@ extension WebDAVTests {
             #expect(try await backend.status(of: moved) == nil)
         }
 
-        @Test("and lists many files", arguments: ServerKind.plainInstalled)
+        @Test("A share with many files is listed completely", arguments: ServerKind.plainInstalled)
         func thousands(kind: ServerKind) async throws {
             let share = try await WebDAVShare(on: kind)
             let count = kind == .apache ? 2_000 : TestDepth.choose(quick: 300, deep: 2_000)
@@ -65,7 +72,7 @@ extension WebDAVTests {
             #expect(items.allSatisfy { $0.kind == .file && $0.size == 2 && $0.modified != nil })
         }
 
-        @Test("and claims the capabilities of its server", arguments: ServerKind.plainInstalled)
+        @Test("A share claims the capabilities of its server", arguments: ServerKind.plainInstalled)
         func capabilities(kind: ServerKind) async throws {
             let share = try await WebDAVShare(on: kind)
             let backend = try share.backend()
@@ -84,7 +91,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "and leaves no hidden files after creating and replacing files",
+            "A share has no hidden files after files were created and replaced",
             arguments: ServerKind.plainInstalled
         )
         func leavesNothing(kind: ServerKind) async throws {
@@ -106,7 +113,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "and completes the creation of a client that died before its file had its name",
+            "A client completes the creation of another client that died before its file had its name",
             arguments: [ServerKind.apache, .nginx, .rclone].filter(\.isInstalled)
         )
         func completes(kind: ServerKind) async throws {

@@ -15,7 +15,7 @@ extension WebDAVTests {
     @Suite("D11 D14: A WebDAV share behind a bad network", .serialized)
     struct FaultTests {
         @Test(
-            "returns the right result of every request, even if any single request has an accident",
+            "Every request to a share has the right result, even if any single request has an accident",
             arguments: Accident.combined(
                 (TestDepth.isDeep ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
                 Accident.allCases.filter { $0 != .failure }
@@ -36,7 +36,11 @@ extension WebDAVTests {
             #expect(report.deviations == [])
         }
 
-        @Test("never returns a truncated answer as a whole file", arguments: [0, 1, 200, 50_000, 199_999])
+        @Test(
+            "A share's truncated answer is never returned as a whole file",
+            .enabled(if: ServerKind.apache.isInstalled),
+            arguments: [0, 1, 200, 50_000, 199_999]
+        )
         func truncatedAnswers(count: Int) async throws {
             let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("file")
@@ -53,7 +57,10 @@ extension WebDAVTests {
             }
         }
 
-        @Test("requests a list again whose answer was cut off")
+        @Test(
+            "A list of a share whose answer was cut off is requested again",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func truncatedList() async throws {
             let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("directory")
@@ -76,7 +83,10 @@ extension WebDAVTests {
             #expect(lists.withLock(\.self) == 2)
         }
 
-        @Test("says that an answer is too long, and doesn't request it again")
+        @Test(
+            "An answer that is too long is an error, and isn't requested again",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func tooLong() async throws {
             let share = try await WebDAVShare(on: .apache)
             let proxy = try FaultProxy(to: share.port) { _, _ in .none }
@@ -90,7 +100,10 @@ extension WebDAVTests {
             #expect(proxy.lines.count == before + 1)
         }
 
-        @Test("reads a slow answer, and gives up on a server that never answers")
+        @Test(
+            "A slow answer is read, and a server that never answers is an error",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func slowness() async throws {
             let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("file")
@@ -133,6 +146,7 @@ extension WebDAVTests {
 
         @Test(
             "a gateway's answer to a move that the server carries out doesn't cost the file",
+            .enabled(if: ServerKind.rclone.isInstalled),
             arguments: [408, 502, 504]
         )
         func gateway(status: Int) async throws {
@@ -146,7 +160,11 @@ extension WebDAVTests {
             #expect(moves.withLock { $0 } == 1)
         }
 
-        @Test("a move whose request is lost is sent again, and still replaces the file", arguments: [1, 2])
+        @Test(
+            "a move whose request is lost is sent again, and still replaces the file",
+            .enabled(if: ServerKind.rclone.isInstalled),
+            arguments: [1, 2]
+        )
         func lostMoves(count: Int) async throws {
             let share = try await WebDAVShare(on: .rclone)
             let path = try RemotePath("file")
@@ -158,7 +176,10 @@ extension WebDAVTests {
             #expect(try await share.backend().bytes(at: path) == [2])
         }
 
-        @Test("gives up on a server that stops accepting a file")
+        @Test(
+            "A write fails if the share's server stops accepting the file",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func standstill() async throws {
             let share = try await WebDAVShare(on: .apache)
             let proxy = try FaultProxy(to: share.port) { _, line in line.hasPrefix("PUT") ? .standstill : .none }
@@ -177,7 +198,10 @@ extension WebDAVTests {
             #expect(["writeTimeout", "readTimeout", "closed channel"].contains { cause.contains($0) }, "\(cause)")
         }
 
-        @Test("a content can be read after its backend was released")
+        @Test(
+            "a content can be read after its backend was released",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func releasedBackend() async throws {
             let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("file")
@@ -189,7 +213,10 @@ extension WebDAVTests {
             #expect(try await content.bytes(upTo: 1 << 25) == bytes)
         }
 
-        @Test("identifies the server again after that failed, or after the task that asked was cancelled")
+        @Test(
+            "A server is identified again after that failed, or after the task that asked was cancelled",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func introduction() async throws {
             let share = try await WebDAVShare(on: .apache)
             let isBroken = Locked(true)
@@ -219,7 +246,10 @@ extension WebDAVTests {
             #expect(try await other.capabilities().contains(.exclusiveCreate))
         }
 
-        @Test("waits as long as the server asks, but not longer than the configured limit")
+        @Test(
+            "A request waits as long as the share's server asks, but not longer than the configured limit",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func retryAfter() async throws {
             let share = try await WebDAVShare(on: .apache)
             let waits = Locked<[Duration]>([])
@@ -242,7 +272,10 @@ extension WebDAVTests {
             #expect(all.allSatisfy { $0 > .seconds(6) && $0 < .seconds(8) }, "\(all)")
         }
 
-        @Test("follows redirects on the same server, and never sends credentials to another server")
+        @Test(
+            "Redirects on the same server are followed, and another server never gets credentials",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func redirects() async throws {
             let share = try await WebDAVShare(on: .apache)
             let stranger = try FaultProxy(to: share.port) { _, _ in .answer(404) }
@@ -264,7 +297,10 @@ extension WebDAVTests {
             #expect(stranger.lines.isEmpty)
         }
 
-        @Test("reuses connections, and opens many at the same time")
+        @Test(
+            "Many concurrent requests to a share have the right results",
+            .enabled(if: ServerKind.lighttpd.isInstalled)
+        )
         func connections() async throws {
             let share = try await WebDAVShare(on: .lighttpd)
             let backend = try share.backend()

@@ -59,7 +59,7 @@ extension CommandTests {
             return (laptop, desktop)
         }
 
-        @Test("at the remote: nothing is published before all files are stored, and the former generation stays")
+        @Test("A full disk at the remote publishes nothing before all files are stored; the former generation stays")
         func remote() async throws {
             let fixture = try Fixture()
             let mount = try await Mount(at: fixture.share, options: "size=20m")
@@ -89,7 +89,7 @@ extension CommandTests {
             try await mount.unmount()
         }
 
-        @Test("at a pulling device: its store stays unchanged until it's replaced as a whole")
+        @Test("A full disk at a pulling device leaves its store unchanged until it's replaced as a whole")
         func pulling() async throws {
             let fixture = try Fixture()
             let (laptop, _) = try await devices(in: fixture)
@@ -119,7 +119,7 @@ extension CommandTests {
             try await mount.unmount()
         }
 
-        @Test("at a pushing device: nothing is published before it's recorded, and its store stays unchanged")
+        @Test("A full disk at a pushing device publishes nothing before it's recorded, and changes no store")
         func pushing() async throws {
             let fixture = try Fixture()
             let (_, desktop) = try await devices(in: fixture)

@@ -15,7 +15,7 @@ extension CommandTests {
             return (laptop, desktop)
         }
 
-        @Test("H5, H6, H8, H9, H11: list documents and list clients print what is known, in JSON and in text")
+        @Test("H5, H6, H8, H9, H11: `list documents` and `list clients` print what is known, in JSON and in text")
         func list() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -77,7 +77,7 @@ extension CommandTests {
             }
         }
 
-        @Test("status knows its own client although that client's file can't be read")
+        @Test("`status` knows its own client although that client's file can't be read")
         func unreadableClient() async throws {
             let fixture = try Fixture()
             let (laptop, _) = try await devices(fixture)
@@ -92,7 +92,9 @@ extension CommandTests {
             #expect(text.output.contains("a desktop") && !text.output.contains("a laptop"), "\(text)")
         }
 
-        @Test("H22: remove document asks, other devices are told by 66, and push --recreate creates it again")
+        @Test(
+            "H22: `remove document` asks, other devices are told by status 66, and `push --recreate` creates it again"
+        )
         func removeDocument() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -120,7 +122,7 @@ extension CommandTests {
             #expect(try await desktop.run("verify").status == 0)
         }
 
-        @Test("H10, H23: remove client removes it from a document, or from the application")
+        @Test("H10, H23: `remove client` removes a client from a document, or from the application")
         func removeClient() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -147,7 +149,7 @@ extension CommandTests {
             #expect(try await fixture.run(["status"] + laptop.options).output.contains("this device is client "))
         }
 
-        @Test("remove application asks for the name, and removes everything")
+        @Test("`remove application` asks for the name, and removes everything")
         func removeApplication() async throws {
             let fixture = try Fixture()
             let laptop = try fixture.device("laptop")

@@ -30,7 +30,7 @@ extension CommandTests {
         }
 
         @Test(
-            "a folder's URL with a query or a fragment, a port that doesn't exist, an empty state directory, no certificate",
+            "A URL with a query or a wrong port, an empty state directory and a missing certificate are wrong usage",
             arguments: [
                 ("--remote \"file://$share#1\"", "Write # in a path as %23"),
                 ("--remote \"file://$share?x\"", "Write # in a path as %23"),
@@ -46,7 +46,7 @@ extension CommandTests {
             try await expectUsage(command, fixture, saying: words, Self.credentials)
         }
 
-        @Test("an argument or a password that isn't UTF-8")
+        @Test("An argument or a password that isn't UTF-8 is wrong usage")
         func encoding() async throws {
             let fixture = try Fixture()
             let options = "--app org.example.notes --remote \"file://$share\" --json"
@@ -59,7 +59,7 @@ extension CommandTests {
         }
 
         @Test(
-            "with --json, the error names what is wrong, not --json",
+            "With --json, the error names what is wrong, not --json",
             arguments: [("statu", "statu"), ("list", "list")]
         )
         func blame(command: String, word: String) async throws {
@@ -81,7 +81,7 @@ extension CommandTests {
             try expectFailure(try await Fixture().run(["--json", "status"]), 64, "usage")
         }
 
-        @Test("a scheme in capitals is the same remote")
+        @Test("A remote's scheme in capitals is accepted")
         func capitals() async throws {
             let fixture = try Fixture()
             let options = ["--app", "org.example.notes", "--remote", "FILE://LOCALHOST\(fixture.share.path)"]

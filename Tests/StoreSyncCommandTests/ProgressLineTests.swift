@@ -6,7 +6,7 @@ import Testing
 @Suite("The line of the progress")
 struct ProgressLineTests {
     @Test(
-        "is never wrapped: it ends before the last column of the terminal",
+        "The progress line is never wrapped: it ends before the last column of the terminal",
         arguments: [
             ("notes.sqlite", 80, "notes.sqlite"), ("notes.sqlite", 6, "notes"), ("notes", 5, "note"), ("notes", 1, ""),
             ("\u{65E5}\u{672C}\u{8A9E}", 6, "\u{65E5}\u{672C}"),
@@ -22,7 +22,7 @@ struct ProgressLineTests {
         #expect(ProgressLine.fitted(line, columns: columns) == expected)
     }
 
-    @Test("shows the control characters of a name, and doesn't obey them")
+    @Test("The progress line shows the control characters of a name, and doesn't obey them")
     func controls() {
         let line = ProgressLine.fitted("a\u{1B}[2Jb", columns: 80)
         #expect(!line.contains("\u{1B}") && line.hasPrefix("a") && line.hasSuffix("[2Jb"))

@@ -67,7 +67,7 @@ extension CommandTests {
             #expect(!check.contains("grdb_storesync"), "\(check)")
         }
 
-        @Test("status says how far each client is that merges records")
+        @Test("`status` says how far each client is that merges records")
         func status() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -87,7 +87,7 @@ extension CommandTests {
             #expect(text.contains("hasn't confirmed 2 of other clients"), "\(text)")
         }
 
-        @Test("vacuum shortens the log, and a device that joins begins with the later store")
+        @Test("`vacuum` shortens the log, and a device that joins begins with the later store")
         func vacuum() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -116,7 +116,7 @@ extension CommandTests {
             #expect(try await laptop.run("verify").json()["problems"] == .array([]))
         }
 
-        @Test("sync merges the edits of two devices, and reports them in JSON and in text")
+        @Test("`sync` merges the edits of two devices, and reports them in JSON and in text")
         func merging() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -146,7 +146,7 @@ extension CommandTests {
             #expect(try await laptop.run("verify").json()["problems"] == .array([]))
         }
 
-        @Test("conflicts lists what merging overwrote, and restores it")
+        @Test("`conflicts` lists what merging overwrote, and restores it")
         func conflicts() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -177,7 +177,7 @@ extension CommandTests {
             try expectFailure(try await fixture.run(unknown), 66, "conflictNotFound")
         }
 
-        @Test("conflicts says which entries lost nothing that could be restored")
+        @Test("`conflicts` says which entries lost nothing that could be restored")
         func conflictsThatLostNothing() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
@@ -191,7 +191,7 @@ extension CommandTests {
             #expect(lines.output.hasSuffix("deleted on two devices (nothing to restore)\n"), "\(lines)")
         }
 
-        @Test("conflicts restores a row once on however many devices, and says which row to restore first")
+        @Test("`conflicts` restores a row once on however many devices, and says which row to restore first")
         func restoredRows() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
@@ -229,7 +229,7 @@ extension CommandTests {
             }
         }
 
-        @Test("conflicts tells bytes from text in JSON")
+        @Test("`conflicts` tells bytes from text in JSON")
         func bytesInConflicts() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -242,7 +242,7 @@ extension CommandTests {
             #expect(entry["kept"]?["title"] == .string("AQID"))
         }
 
-        @Test("a push of a document that synchronizes, an unrelated store, a copy and a mass deletion are 65")
+        @Test("A push of a synchronizing document, an unrelated store, a copy and a mass deletion fail with 65")
         func refusals() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -271,7 +271,7 @@ extension CommandTests {
             try expectFailure(try await fixture.run(["sync", "missing.sqlite", "--json"]), 64, "usage")
         }
 
-        @Test("sync takes the side that is named, and refuses other names")
+        @Test("`sync --take` takes the side that is named, and refuses other names")
         func taking() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -297,7 +297,7 @@ extension CommandTests {
             #expect(try titles(desktop) == ["milk", "bread", "eggs"])
         }
 
-        @Test("sync --dry-run changes nothing, not even on a device that isn't registered; --rebuild keeps everything")
+        @Test("`sync --dry-run` changes nothing, even on an unregistered device; `--rebuild` keeps everything")
         func previewAndRebuilding() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = try await devices(fixture)
@@ -316,7 +316,7 @@ extension CommandTests {
             #expect(try titles(desktop) == ["oat milk", "bread"])
         }
 
-        @Test("verify reads the files of large edits; a mistyped path names the store that synchronizes")
+        @Test("`verify` reads the files of large edits; a mistyped path names the store that synchronizes")
         func largeEditAndOtherPath() async throws {
             let fixture = try Fixture()
             let laptop = try fixture.device("laptop")
@@ -351,7 +351,7 @@ extension CommandTests {
             #expect(merged.contains("storesync conflicts \(desktop.store.path) lists them"), "\(merged)")
         }
 
-        @Test("sync --rules leaves out tables, and a misspelt rule is named")
+        @Test("`sync --rules` leaves out tables, and names a misspelt rule")
         func rules() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))

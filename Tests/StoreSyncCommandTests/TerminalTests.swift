@@ -208,7 +208,7 @@ extension CommandTests {
     @Suite("A command that is incomplete", .serialized)
     struct IncompleteTests {
         @Test(
-            "is wrong usage, and the error names what is missing",
+            "An incomplete command is wrong usage, and the error names what is missing",
             arguments: [
                 ["list"], ["remove"], ["password"], ["push", "", "--document", "notes"], ["check", ""],
                 ["conflicts", ""],

@@ -73,7 +73,10 @@ extension CommandTests {
             }
         }
 
-        @Test("The password may come from a file too, and errors name what is missing")
+        @Test(
+            "The password may come from a file too, and errors name what is missing",
+            .enabled(if: ServerKind.apache.isInstalled)
+        )
         func passwords() async throws {
             let share = try await WebDAVShare(on: .apache)
             let fixture = try Fixture()

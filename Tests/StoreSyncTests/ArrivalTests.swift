@@ -54,7 +54,7 @@ private actor IncuriousBackend: ForwardingBackend, WholeStoreUploadHooks {
 
 @Suite("A push whose files don't arrive as they were sent", .timeLimit(.minutes(60)))
 struct ArrivalTests {
-    @Test("publishes nothing and says so if the storage never asks for the content")
+    @Test("A push publishes nothing and says so if the storage never asks for the content")
     func notRequested() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a", backend: IncuriousBackend(LocalFolderBackend(root: fixture.share)))
@@ -65,7 +65,7 @@ struct ArrivalTests {
     }
 
     @Test(
-        "publishes nothing and says so, and the next push starts over",
+        "A push whose files don't arrive as sent publishes nothing and says so, and the next push starts over",
         arguments: LosingBackend.Loss.allCases.map(\.rawValue),
         [true, false]
     )

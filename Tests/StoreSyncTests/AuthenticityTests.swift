@@ -356,7 +356,7 @@ struct AuthenticityTests {
     }
 
     @Test(
-        "R15: in an unencrypted application, too, a removed client that registers again has no keychain items any more"
+        "R15: A removed client that registers again in an unencrypted application has no keychain items any more"
     )
     func registersAgainUnencrypted() async throws {
         let fixture = try Self.fixture(isSealed: false)

@@ -76,7 +76,7 @@ struct BucketResumptionTests {
     }
 
     @Test(
-        "is published completely, after it was killed with its first parts in flight",
+        "A push that was killed twice, the second time with its first parts in flight, is published completely",
         .enabled(if: S3ServerKind.seaweedFS.isInstalled),
         arguments: TestDepth.current == .quick
             ? [(true, 2), (false, 0)] : [(true, 0), (true, 2), (false, 0), (false, 2)]
@@ -127,7 +127,7 @@ private func kills(from offset: Int) -> [(first: Int, second: Int)] {
 @Suite("A push that is killed twice, with an edit after each time, without resumable writes", .timeLimit(.minutes(60)))
 struct RestartTests {
     @Test(
-        "starts over: after a kill and an edit at any eighth of a push, and of the next, the third push is complete",
+        "A push without resumable writes starts over after two kills and edits, and the third push is complete",
         arguments: SimulatedServer.all.filter { $0.capabilities.contains(.exclusiveCreate) }
     )
     func everyEighth(server: SimulatedServer) async throws {

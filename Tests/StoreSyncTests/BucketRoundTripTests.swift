@@ -28,7 +28,10 @@ struct BucketRoundTripTests {
     }
 
     // A file that was listed before needs no status request before it's written.
-    @Test("registering, pushing and pulling stay within their limits", arguments: [false, true])
+    @Test(
+        "Registering, pushing and pulling stay within their limits of HTTP round trips to a bucket",
+        arguments: [false, true]
+    )
     func limits(isSealed: Bool) async throws {
         let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
         let objects = Locked(DistantBucket.Objects())
@@ -48,7 +51,10 @@ struct BucketRoundTripTests {
         #expect(try fixture.device("c").notes() == ["one", "two"])
     }
 
-    @Test("a push by an unregistered device to an empty bucket stays within its limit", arguments: [false, true])
+    @Test(
+        "A push by an unregistered device to an empty bucket stays within its limit of HTTP round trips",
+        arguments: [false, true]
+    )
     func everythingNew(isSealed: Bool) async throws {
         let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
         let objects = Locked(DistantBucket.Objects())

@@ -19,7 +19,7 @@ struct BusyPullTests {
     }
 
     @Test(
-        "is refused as busy and keeps its download, which the next pull completes",
+        "A pull into a busy store is refused and keeps its download, which the next pull completes",
         arguments: [nil, "correct horse"]
     )
     func keepsDownload(password: String?) async throws {

@@ -145,7 +145,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17 D1: cancelled at any suspension point, an operation ends once, leaves nothing, and completes if run again",
+        "F17 D1: An operation cancelled at any suspension point ends once, leaves nothing, and completes if rerun",
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
@@ -160,7 +160,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17: cancelled at any progress report, an operation ends once, leaves nothing, and completes if run again",
+        "F17: An operation cancelled at any progress report ends once, leaves nothing, and completes if rerun",
         arguments: scenarios
     )
     func everyReport(scenario: Scenario) async throws {

@@ -213,7 +213,7 @@ struct CrashTests {
     ]
 
     @Test(
-        "D10 D13 F2 F10 F20: leaves the former state or the new one, and the operation completes when it runs again",
+        "D10 D13 F2 F10 F20: A crash between two steps leaves the former or the new state; the next run completes",
         arguments: scenarios
     )
     func everyPoint(scenario: Scenario) async throws {

@@ -12,7 +12,7 @@ struct FileReceiverTests {
     init() throws { store = try TestStore() }
 
     @Test(
-        "ends with the chunk that makes the file too long: an endless content doesn't fill the disk",
+        "A download ends with the chunk that makes the file too long: endless content doesn't fill the disk",
         arguments: [0, 2_500]
     )
     func endless(start: Int64) async throws {

@@ -26,7 +26,10 @@ struct ForeignDirectoryTests {
         var code: StoreSyncError.Code { self == .directoriesOfSuchNames ? .applicationIncomplete : .applicationMissing }
     }
 
-    @Test("is neither removed nor reported as an application", arguments: Content.allCases)
+    @Test(
+        "A foreign directory or file at an application's path is neither removed nor reported as an application",
+        arguments: Content.allCases
+    )
     func refused(_ content: Content) async throws {
         let fixture = try Fixture()
         let root = fixture.url(fixture.hierarchy.root)

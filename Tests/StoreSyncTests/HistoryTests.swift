@@ -21,7 +21,7 @@ struct HistoryTests {
         try await Self.run(Self.sequences(of: Step.allCases, length: 3), skew: 0)
     }
 
-    @Test("D17: clocks that are a year apart change nothing", arguments: [-1, 1])
+    @Test("D17: No order of pushes and pulls loses a note if clocks are a year apart", arguments: [-1, 1])
     func clockSkew(years: Int) async throws {
         let steps: [Step] = [.aEditsAndPushes, .bEditsAndPushes, .aPulls, .bPulls]
         try await Self.run(Self.sequences(of: steps, length: 3), skew: TimeInterval(years) * 366 * 86_400)

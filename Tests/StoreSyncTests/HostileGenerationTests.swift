@@ -126,7 +126,7 @@ struct HostileGenerationTests {
         #expect(await code { try await scene.b.push().value } == .corrupt, "the device remembers it too")
     }
 
-    @Test("in the device's own memory, a generation that is too high is reported as damage")
+    @Test("A generation that is too high in the device's own memory is reported as damage")
     func memory() throws {
         let fixture = try StateFixture()
         let state = try fixture.open()

@@ -61,7 +61,7 @@ struct InterruptedPushTests {
         }
     }
 
-    @Test("is completed by the next push: fixed names are refreshed, and old generations are removed")
+    @Test("The next push completes an interrupted push: it refreshes fixed names, and removes old generations")
     func nextPush() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
@@ -77,7 +77,7 @@ struct InterruptedPushTests {
         #expect(try await a.push().value.isUnchanged)
     }
 
-    @Test("says in its next attempt that it has published, and completes the work")
+    @Test("A push interrupted after its publication says so in its next attempt, and completes the work")
     func nextAttempt() async throws {
         let fixture = try Fixture()
         try await Self.prepare(fixture.device("a"))
@@ -105,7 +105,7 @@ struct InterruptedPushTests {
         try await Self.expectComplete(fixture)
     }
 
-    @Test("and that is large has recorded its time then, and not before")
+    @Test("A large push records its time when it publishes, and not before")
     func time() async throws {
         let fixture = try Fixture()
         let steps = Locked<[String]>([])
@@ -122,7 +122,7 @@ struct InterruptedPushTests {
         #expect(hasTime())
     }
 
-    @Test("is found unchanged by another push, also in the next attempt of that push")
+    @Test("Another push finds the store of an interrupted push unchanged, also in its own next attempt")
     func nextAttemptOfAnother() async throws {
         let fixture = try Fixture()
         try await Self.prepare(fixture.device("a"))
@@ -149,7 +149,7 @@ struct InterruptedPushTests {
         try await Self.expectComplete(fixture)
     }
 
-    @Test("is remembered until it ends, and no longer than until another push of the document publishes")
+    @Test("An interrupted push is remembered until it ends, or until another push of the document publishes")
     func begunUploads() throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let ids = (0..<2).map { _ in supervisor.add { _ in }.id }
@@ -173,7 +173,7 @@ struct InterruptedPushTests {
         supervisor.cancelAll()
     }
 
-    @Test("is completed by the next push if it was cancelled while it was published")
+    @Test("The next push completes a push that was cancelled while it was published")
     func cancelled() async throws {
         let fixture = try Fixture()
         let backend = CancellingBackend(LocalFolderBackend(root: fixture.share))
@@ -189,7 +189,7 @@ struct InterruptedPushTests {
     }
 
     @Test(
-        "succeeds with a warning if this device's memory can't record it",
+        "A push succeeds with a warning if this device's memory can't record it",
         arguments: [StoreSyncError.Code.busy, .corrupt, .cannotWrite]
     )
     func notRecorded(code: StoreSyncError.Code) async throws {

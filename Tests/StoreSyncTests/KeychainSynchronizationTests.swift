@@ -273,7 +273,7 @@ struct KeychainSynchronizationTests {
         #expect(files >= 8)
     }
 
-    @Test("in an application that isn't encrypted, items stay on the device with a warning, and the remote has none")
+    @Test("In an application that isn't encrypted, keychain items stay on the device, and a warning says so")
     func unencrypted() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")

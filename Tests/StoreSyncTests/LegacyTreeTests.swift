@@ -88,7 +88,7 @@ struct LegacyTreeTests {
         }
     }
 
-    @Test("H1, H4–H9: its clients, documents and stores are listed, and listing changes nothing")
+    @Test("H1, H4–H9: A TICoreDataSync tree's clients, documents and stores are listed, and listing changes nothing")
     func listing() async throws {
         let tree = try Tree()
         let before = try tree.contents()
@@ -105,7 +105,7 @@ struct LegacyTreeTests {
         #expect(try tree.contents() == before)
     }
 
-    @Test("it's listed, verified and removed by a device without memory, although it has no registration")
+    @Test("A TICoreDataSync tree is listed, verified and removed by a device without memory")
     func removing() async throws {
         let tree = try Tree()
         let device = try tree.fixture.device("new")
@@ -116,7 +116,7 @@ struct LegacyTreeTests {
         #expect(try tree.contents().isEmpty)
     }
 
-    @Test("R3, R11, R12, R16–R18: registering adds this client and nothing else")
+    @Test("R3, R11, R12, R16–R18: Registering with a TICoreDataSync tree adds this client and nothing else")
     func registering() async throws {
         let tree = try Tree()
         let before = try tree.contents()
@@ -153,7 +153,7 @@ struct LegacyTreeTests {
         #expect(names.filter { $0.contains(".storesync") } == [])
     }
 
-    @Test("F24, H15–H18: its store is downloaded without a set of applied commands, and can be edited and pushed")
+    @Test("F24, H15–H18: A TICoreDataSync tree's store downloads without applied commands, and can be pushed")
     func downloadingAndPushing() async throws {
         let tree = try Tree()
         let before = try tree.contents()
@@ -215,7 +215,7 @@ struct LegacyTreeTests {
     }
 
     @Test(
-        "R11: a tree that may be encrypted is never taken for unencrypted, and nothing is written",
+        "R11: A TICoreDataSync tree that may be encrypted is never taken for unencrypted, and nothing is written",
         arguments: Seal.allCases
     )
     func sealed(_ seal: Seal) async throws {
@@ -246,7 +246,7 @@ struct LegacyTreeTests {
     }
 
     @Test(
-        "an application that arrives before its registration isn't such a tree, not even if TICoreDataSync has joined it"
+        "An application whose registration hasn't arrived isn't a TICoreDataSync tree, even if that has joined it"
     )
     func arriving() async throws {
         let fixture = try Fixture()
@@ -270,7 +270,7 @@ struct LegacyTreeTests {
         #expect(try new.notes() == ["one"])
     }
 
-    @Test("a tree that gets a registration later deregisters the devices that knew it without one")
+    @Test("A TICoreDataSync tree that gets a registration later deregisters the devices that knew it without one")
     func registeredLater() async throws {
         let tree = try Tree()
         let device = try tree.fixture.device("new")

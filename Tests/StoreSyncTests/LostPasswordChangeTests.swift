@@ -62,7 +62,10 @@ private actor FailingBackend: InterceptingBackend {
 
 @Suite("A change of the password whose outcome the storage doesn't report", .timeLimit(.minutes(60)))
 struct LostPasswordChangeTests {
-    @Test("is made, or fails with an error that says what is known", arguments: FailingBackend.Failure.allCases)
+    @Test(
+        "A password change without a known outcome is made, or fails with an error that says what is known",
+        arguments: FailingBackend.Failure.allCases
+    )
     fileprivate func outcome(failure: FailingBackend.Failure) async throws {
         let fixture = try Fixture(password: "correct horse")
         let device = try fixture.device("a")
@@ -96,7 +99,7 @@ struct LostPasswordChangeTests {
         )
     }
 
-    @Test("is told as made if this device can't note it, and repeating it with the same password succeeds")
+    @Test("A password change that this device can't note is reported as made, and repeating it succeeds")
     func unnoted() async throws {
         let fixture = try Fixture(password: "correct horse")
         let device = try fixture.device("a")

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The client on whose behalf operations work", .timeLimit(.minutes(60)))
 struct OperationClientTests {
-    @Test("P25: logs and explanations of the managers' operations name this device's client, once it has registered")
+    @Test("P25: Logs and explanations of managers' operations name this device's client, once it has registered")
     func managers() async throws {
         let fixture = try Fixture()
         let log = InMemoryLogHandler()

@@ -48,7 +48,7 @@ struct ProgressTests {
         #expect(end.progress.totalUnitCount ?? 0 >= bytes)
     }
 
-    @Test("D7: rises evenly from start to end, for a push and a pull, in bytes of all files")
+    @Test("D7: The progress of a push and a pull rises evenly from start to end, in bytes of all files")
     func evenly() async throws {
         let scene = try DeltaFixture()
         let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))

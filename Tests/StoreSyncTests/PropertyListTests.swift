@@ -10,7 +10,7 @@ struct PropertyListTests {
         Array("<?xml version=\"1.0\"?><plist version=\"1.0\">\(body)</plist>".utf8)
     }
 
-    @Test("a written value is read back, and booleans stay different from one and zero")
+    @Test("A property list's value is read back, and booleans stay different from one and zero")
     func roundTrip() throws {
         let value = PropertyListValue.dictionary([
             "text": .string("ä & < >"), "one": .integer(1), "zero": .integer(0), "yes": .boolean(true),
@@ -21,7 +21,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "invalid input is malformed, and never a crash",
+        "An invalid property list is malformed, and never a crash",
         arguments: [
             "", "<?xml", "bplist00", "<plist>", "<dict><key>a</key></dict>", "<integer>99999999999999999999</integer>",
             "<date>yesterday</date>", "<dict><key>a</key><real>x</real></dict>",
@@ -33,7 +33,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "nesting that would exhaust the parser's stack is refused before the parser sees it",
+        "A property list whose nesting would exhaust the parser's stack is refused before the parser sees it",
         arguments: ["", " ", " x=\"1\""]
     )
     func deep(attribute: String) {
@@ -50,14 +50,14 @@ struct PropertyListTests {
         "<array/ >", "<plist>", "<key>", "<!DOCTYPE plist \"</array>\"><array>", "<array>",
     ]
 
-    @Test("nesting that is hidden from a tag counter is refused too", arguments: hiddenNesting)
+    @Test("A property list whose nesting is hidden from a tag counter is refused too", arguments: hiddenNesting)
     func hidden(step: String) {
         let body = String(repeating: step, count: 100_000)
         #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
     }
 
     @Test(
-        "an encoding in which tags look different is refused, and so is another syntax",
+        "A property list in an encoding in which tags look different, or in another syntax, is refused",
         arguments: ["UTF-7", "utf-16", "UTF-32", "IBM037", "ISO-8859-1"]
     )
     func encodings(encoding: String) {
@@ -78,7 +78,7 @@ struct PropertyListTests {
         }
     }
 
-    @Test("megabytes of unclosed tags, of elements on one level, or of text are scanned only once")
+    @Test("A property list's megabytes of unclosed tags, elements or text are scanned only once")
     func large() {
         let megabyte = 1 << 20
         for body in [
@@ -90,7 +90,7 @@ struct PropertyListTests {
         }
     }
 
-    @Test("a dictionary with so many keys that collisions in Foundation's hash would be slow is refused")
+    @Test("A property list with so many keys that collisions in Foundation's hash would be slow is refused")
     func keys() throws {
         func dictionary(_ count: Int) -> [UInt8] {
             let (start, end) = (String(repeating: "a", count: 40), String(repeating: "a", count: 80))

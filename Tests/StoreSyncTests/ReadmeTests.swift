@@ -38,7 +38,7 @@ actor WordCount: Operation {
 
 @Suite("The README", .timeLimit(.minutes(60)))
 struct ReadmeTests {
-    @Test("its library example compiles and does what it says")
+    @Test("The README's library example compiles and does what it says")
     func libraryExample() async throws {
         let fixture = try Fixture()
         let (share, memory) = (fixture.share, fixture.folder.appending(path: "memory"))
@@ -63,7 +63,7 @@ struct ReadmeTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("its delegate ends an operation whose password is wrong")
+    @Test("The README's delegate ends an operation whose password is wrong")
     func wrongPassword() async throws {
         let fixture = try Fixture(password: "another password")
         _ = try await fixture.device("a").register().value
@@ -80,7 +80,7 @@ struct ReadmeTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("its operation example compiles and does what it says")
+    @Test("The README's operation example compiles and does what it says")
     func operationExample() async throws {
         // README: supervisor
         let supervisor = OperationSupervisor(width: 2)
@@ -91,7 +91,7 @@ struct ReadmeTests {
         #expect(try await twice.value == 6)
     }
 
-    @Test("its examples are identical to the compiled examples of this file")
+    @Test("The README's examples are identical to the compiled examples of this file")
     func examplesAreTheSame() throws {
         let here = URL(filePath: #filePath)
         let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -209,7 +209,7 @@ struct RecreatedDocumentTests {
         #expect(try fresh.notes() == ["new", "more"])
     }
 
-    @Test("a former file in the place of its successor doesn't open either")
+    @Test("A former document's file in the place of its successor's file doesn't open")
     func storePutBack() async throws {
         let scene = try await Scene()
         func uploads(_ files: [String: Data]) -> [String] {

@@ -29,7 +29,7 @@ struct RegistrationRaceTests {
         }
     }
 
-    @Test("are refused where two of them could overwrite each other, and are told to try again if that was a fault")
+    @Test("A registration is refused where two devices could overwrite each other, and the error says what to try")
     func unsafeStorage() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: .rangedRead)

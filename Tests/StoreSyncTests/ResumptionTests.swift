@@ -541,7 +541,7 @@ struct ResumptionTests {
         #expect(!FileManager.default.fileExists(atPath: name.path))
     }
 
-    @Test("a push from two copies of a device's memory is published by at least one, and the upload opens")
+    @Test("Of two copies of a device's memory that push, at least one publishes, and the upload opens")
     func twoMemories() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)

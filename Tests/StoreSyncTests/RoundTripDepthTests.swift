@@ -98,7 +98,7 @@ struct RoundTripDepthTests {
     }
 
     @Test(
-        "registering, pushing and pulling stay within their limits, with and without an exclusive directory move",
+        "Registering, pushing and pulling stay within their limits of round trips",
         arguments: [RemoteCapabilities.all, .all.subtracting(.exclusiveDirectoryMove)],
         [false, true]
     )
@@ -121,7 +121,7 @@ struct RoundTripDepthTests {
         #expect(pull <= 12)
     }
 
-    @Test("a push of a delta is no deeper than a push of a whole copy")
+    @Test("A push of a delta needs no more round trips than a push of a whole copy")
     func delta() async throws {
         let fixture = try Fixture(password: "correct horse")
         let near = InMemoryBackend(capabilities: .all)
@@ -139,7 +139,7 @@ struct RoundTripDepthTests {
         }
     }
 
-    @Test("a push by an unregistered device to an empty remote stays within its limit")
+    @Test("A push by an unregistered device to an empty remote stays within its limit of round trips")
     func everythingNew() async throws {
         let fixture = try Fixture()
         let near = InMemoryBackend(capabilities: .all)
@@ -149,7 +149,7 @@ struct RoundTripDepthTests {
     }
 
     @Test(
-        "synchronizing keychain items makes a push no deeper, and costs no round trip if there are none"
+        "Synchronizing keychain items makes a push no deeper, and costs no round trip if there are no items"
     )
     func keychain() async throws {
         let fixture = try Fixture(password: "correct horse")

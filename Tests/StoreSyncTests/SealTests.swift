@@ -155,7 +155,7 @@ struct SealTests {
         }
     }
 
-    @Test("if a manifest names other seals, the digest decides, and the store and the record of it are right")
+    @Test("If a manifest names other seals, the digest decides, and the store and the record of it are right")
     func otherSeals() async throws {
         let scene = try await Scene()
         try scene.publish { $0.seal?.seals = Array(0..<32) }

@@ -16,7 +16,7 @@ struct SealedTests {
 
     // MARK: Pushing and pulling
 
-    @Test("D18: what is pushed on one device is pulled on another, and the storage can read nothing of it")
+    @Test("D18: What is pushed on one device is pulled on another, and the storage can read nothing of it")
     func roundTrip() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("canary-laptop"), try fixture.device("canary-desktop"))

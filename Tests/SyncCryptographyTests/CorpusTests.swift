@@ -5,7 +5,10 @@ import Testing
 
 @Suite("The corpus of inputs that fuzzing found", .timeLimit(.minutes(60)))
 struct CorpusTests {
-    @Test("is parsed by every parser without a crash, with typed errors only", arguments: FuzzedParser.allCases)
+    @Test(
+        "Every cryptographic parser parses each input that fuzzing found, without a crash, with typed errors only",
+        arguments: FuzzedParser.allCases
+    )
     func replay(parser: FuzzedParser) throws {
         let corpus = FormatVectors.resources.appending(path: "Corpus/\(parser.rawValue)")
         let files = try FileManager.default.contentsOfDirectory(at: corpus, includingPropertiesForKeys: nil)

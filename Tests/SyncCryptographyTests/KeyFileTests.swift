@@ -34,7 +34,7 @@ struct KeyFileTests {
         )
     }
 
-    @Test("F5: returns the master key for the right password, and recognizes the right master key")
+    @Test("F5: A key file returns the master key for the right password, and recognizes the right master key")
     func roundTrip() async throws {
         let master = MasterKey()
         let file = try await Self.create("geheim", master)
@@ -49,7 +49,7 @@ struct KeyFileTests {
         #expect(!read.binds(registration: Self.registration + [10]))
     }
 
-    @Test("F6: a wrong password and a damaged file have different errors")
+    @Test("F6: A wrong password and a damaged key file have different errors")
     func wrongPassword() async throws {
         let file = try await Self.create()
         let wrong = await #expect(throws: CryptographyError.self) { try await file.open(with: Password("geheim ")) }
@@ -59,7 +59,7 @@ struct KeyFileTests {
         #expect(failure { try KeyFile(damaged) }?.code == .corrupt)
     }
 
-    @Test("F6, D19: a file with any flipped byte, or of any other length, is refused with a typed error, unopened")
+    @Test("F6, D19: A key file with any flipped byte, or of any other length, is refused with a typed error")
     func damage() async throws {
         let file = try await Self.create()
         var cases = 0
@@ -82,7 +82,7 @@ struct KeyFileTests {
         #expect(cases == 264 * 4)
     }
 
-    @Test("after any change with a corrected checksum, no password opens the file and no key is proven")
+    @Test("No password opens a key file that was changed anywhere with a corrected checksum, and no key is proven")
     func forgery() async throws {
         let master = MasterKey()
         let file = try await Self.create("geheim", master)
@@ -105,7 +105,7 @@ struct KeyFileTests {
     }
 
     @Test(
-        "parameters lowered, or raised to 64 GiB, are refused before anything is hashed",
+        "A key file with parameters lowered, or raised to 64 GiB, is refused before anything is hashed",
         arguments: [(1, 8, CryptographyError.Code.weakParameters), (3, 64 << 20, .costlyParameters)]
     )
     func hostileParameters(passes: Int, memory: Int, code: CryptographyError.Code) async throws {
@@ -157,7 +157,7 @@ struct KeyFileTests {
         #expect(failure { try SaltFile(.noise(20)) }?.code == .unsupportedFormat)
     }
 
-    @Test("keys for other purposes differ by their label and their context, as their lengths are part of them")
+    @Test("Keys for other purposes differ by their label and their context, whose lengths are part of them")
     func derivedKeys() throws {
         let master = MasterKey()
         let keys = [

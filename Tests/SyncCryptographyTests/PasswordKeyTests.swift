@@ -34,7 +34,7 @@ struct PasswordKeyTests {
     private static let salt = [UInt8](repeating: 5, count: 16)
 
     @Test(
-        "parameters below the minimum or above the maximum are refused before anything is allocated",
+        "Hash parameters below the minimum or above the maximum are refused before anything is allocated",
         arguments: [
             (1, 64 << 10, CryptographyError.Code.weakParameters), (2, (64 << 10) - 1, .weakParameters),
             (0, 0, .weakParameters), (3, 8, .weakParameters), (1, 1 << 20, .weakParameters),
@@ -52,7 +52,7 @@ struct PasswordKeyTests {
         #expect(executor.count == 0)
     }
 
-    @Test("what the system lets the process allocate is the maximum, where it says so, less what the rest may need")
+    @Test("A password's hash uses at most the memory that the system lets the process allocate")
     func processMemory() throws {
         let parameters = PasswordParameters.interactive
         try parameters.validate(processMemory: 0)
@@ -63,7 +63,7 @@ struct PasswordKeyTests {
         }
     }
 
-    @Test("a quarter of the machine's memory is the maximum")
+    @Test("A password's hash uses at most a quarter of the machine's memory")
     func machineMemory() throws {
         let parameters = PasswordParameters.moderate
         try parameters.validate(machineMemory: 1 << 30)
@@ -72,7 +72,7 @@ struct PasswordKeyTests {
         try PasswordParameters.interactive.validate(machineMemory: 256 << 20)
     }
 
-    @Test("all but 64 MiB of what a container may use is the maximum, and the error says what to do")
+    @Test("A password's hash leaves 64 MiB of a container's memory, and the error says what to do")
     func groupMemory() throws {
         let parameters = PasswordParameters.moderate
         try parameters.validate(groupMemory: 320 << 20)
@@ -84,7 +84,7 @@ struct PasswordKeyTests {
 
     #if os(Linux)
     @Test(
-        "the smallest limit of a process's control groups counts, in both versions and in a container that sees only its own",
+        "The smallest memory limit of a process's control groups counts, in both versions of control groups",
         arguments: [
             ("0::/app/worker\n", ["app/worker/memory.max": "max\n", "app/memory.max": "1000\n"], 1000),
             ("0::/app/worker\n", ["app/worker/memory.max": "500\n", "app/memory.max": "1000\n"], 500),
@@ -111,7 +111,7 @@ struct PasswordKeyTests {
     }
     #endif
 
-    @Test("the default is libsodium's MODERATE, the minimum its INTERACTIVE")
+    @Test("A password hash's default is libsodium's MODERATE, the minimum its INTERACTIVE")
     func defaults() {
         #expect(PasswordParameters.moderate == PasswordParameters(passes: 3, memoryKibibytes: 262_144))
         #expect(PasswordParameters.interactive == PasswordParameters(passes: 2, memoryKibibytes: 65_536))
@@ -119,7 +119,7 @@ struct PasswordKeyTests {
         #expect(mixed.noWeaker(than: .moderate) == PasswordParameters(passes: 9, memoryKibibytes: 262_144))
     }
 
-    @Test("a cancelled task stops waiting, and a hash that hasn't started doesn't start")
+    @Test("A cancelled task stops waiting for a password's hash, and a hash that hasn't started doesn't start")
     func cancellation() async throws {
         let executor = HoldingExecutor()
         let waiting = Task {
@@ -135,7 +135,7 @@ struct PasswordKeyTests {
         #expect(executor.count == 0)
     }
 
-    @Test("the result of abandoned work is discarded, and so wiped")
+    @Test("The result of an abandoned password hash is discarded, and so wiped")
     func abandonedResult() async throws {
         let ticket = Ticket<SecretBytes>()
         let waiting = Task { _ = try await ticket.value(of: "nothing") }
@@ -151,7 +151,7 @@ struct PasswordKeyTests {
         #expect(weakKey == nil)
     }
 
-    @Test("it's derived on the given executor, not on the cooperative pool")
+    @Test("A password's key is derived on the given executor, not on the cooperative pool")
     func executor() async throws {
         let executor = HoldingExecutor()
         let password = try Password("geheim")

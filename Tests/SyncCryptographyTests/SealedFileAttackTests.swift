@@ -46,7 +46,7 @@ struct SealedFileAttackTests {
         ]
     }
 
-    @Test("D19: by flipping bits of any byte: it's refused, with the error code of the changed field")
+    @Test("D19: A sealed file with flipped bits in any byte is refused, with the error code of the changed field")
     func flips() throws {
         var cases = 0
         var targets = try Self.targets()
@@ -78,7 +78,7 @@ struct SealedFileAttackTests {
         #expect(cases > 15_000, "\(cases) cases")
     }
 
-    @Test("F7, D19: by cutting it off at any length: it's truncated")
+    @Test("F7, D19: A sealed file that is cut off at any length is truncated")
     func truncations() throws {
         var cases = 0
         for target in try Self.targets() {
@@ -90,7 +90,7 @@ struct SealedFileAttackTests {
         #expect(cases > 1000, "\(cases) cases")
     }
 
-    @Test("D19: by appending anything, also one of its chunks or the whole file: it's refused")
+    @Test("D19: A sealed file with anything appended, also a chunk or the whole file, is refused")
     func extensions() throws {
         for target in try Self.targets() {
             let extras = target.chunks.map(Array.init) + [[0], .noise(200), target.sealed]
@@ -98,7 +98,7 @@ struct SealedFileAttackTests {
         }
     }
 
-    @Test("D19: by any order, omission or repetition of chunks: only the right order opens")
+    @Test("D19: A sealed file opens only with all its chunks in the right order")
     func arrangements() throws {
         let target = try Target(.text(3 * 4096 + 100), Fixture.smallChunks)
         let chunks = target.chunks
@@ -120,7 +120,7 @@ struct SealedFileAttackTests {
         #expect(cases == 1365)
     }
 
-    @Test("D19: by a chunk or the header of another file of the same content, key and context: it's refused")
+    @Test("D19: A sealed file with a chunk or the header of another file of equal content and key is refused")
     func mixtures() throws {
         let first = try Target(.text(3 * 4096 + 100), Fixture.smallChunks)
         let second = try Target(.text(3 * 4096 + 100), Fixture.smallChunks)
@@ -133,7 +133,7 @@ struct SealedFileAttackTests {
         #expect(first.code(Array(second.start) + second.chunks.flatMap { $0 }) == nil)
     }
 
-    @Test("D19: by marking an earlier chunk as the last, or unmarking the last: it's refused")
+    @Test("D19: A sealed file with an earlier chunk marked as the last, or none, is refused")
     func lastFlags() throws {
         for target in try Self.targets() {
             for (index, offset) in target.offsets.dropLast().enumerated() {
@@ -145,7 +145,7 @@ struct SealedFileAttackTests {
         }
     }
 
-    @Test("impossible lengths are refused before anything is read or allocated for them")
+    @Test("A sealed file's impossible lengths are refused before anything is read or allocated for them")
     func hostileLengths() throws {
         let target = try Target(.text(3 * 4096), Fixture.smallChunks)
         let header = try SealedHeader.read(Array(target.start)).header
@@ -162,7 +162,7 @@ struct SealedFileAttackTests {
         #expect(accepted == 1 + 4095 + 4097 + 4095)
     }
 
-    @Test("noise, with or without a real beginning, is refused")
+    @Test("Noise in place of a sealed file is refused, with or without a real beginning")
     func noise() throws {
         let target = try Target(.text(3 * 4096), Fixture.smallChunks)
         for seed in UInt64(0)..<500 {

@@ -7,7 +7,10 @@ import Testing
 struct SealedFileTests {
     private static let sizes = [0, 1, 63, 4095, 4096, 4097, 8192, 12_288, 12_289, 50_000]
 
-    @Test("opens with the content that was sealed, for any size, chunk size and compression", arguments: sizes)
+    @Test(
+        "A sealed file opens with the content that was sealed, for any size, chunk size and compression",
+        arguments: sizes
+    )
     func roundTrip(count: Int) throws {
         let key = try Fixture.key()
         let contents: [[UInt8]] = [.noise(count), .text(count), .init(repeating: 0, count: count)]
@@ -22,7 +25,7 @@ struct SealedFileTests {
         }
     }
 
-    @Test("is different each time, and reveals nothing of its content")
+    @Test("A sealed file is different each time, and reveals nothing of its content")
     func freshness() throws {
         let key = try Fixture.key()
         let content = Array(String(repeating: "CANARY", count: 100).utf8)
@@ -46,7 +49,7 @@ struct SealedFileTests {
         #expect(records.map(\.isLast) == [false, false, true])
     }
 
-    @Test("D19: doesn't open in another context, such as at another path or in another generation")
+    @Test("D19: A sealed file doesn't open in another context, such as at another path")
     func contexts() throws {
         let key = try Fixture.key()
         let sealed = key.seal([1, 2, 3], as: Fixture.context)
@@ -57,7 +60,7 @@ struct SealedFileTests {
         #expect(Set((Fixture.otherContexts + [Fixture.context]).map(\.encoded)).count == 13)
     }
 
-    @Test("doesn't open with another key of the same epoch")
+    @Test("A sealed file doesn't open with another key of the same epoch")
     func otherKey() throws {
         let sealed = try Fixture.key(7).seal([1, 2, 3], as: Fixture.context)
         let other = try Fixture.key(8)
@@ -65,14 +68,14 @@ struct SealedFileTests {
         #expect(error?.code == .tampered)
     }
 
-    @Test("of another epoch has an error of its own: it isn't tampered with")
+    @Test("A sealed file of another epoch has an error of its own: it isn't tampered with")
     func epochs() throws {
         let sealed = EpochKey(master: MasterKey(), epoch: Fixture.formerEpoch).seal([1], as: Fixture.context)
         let key = try Fixture.key()
         #expect(failure { try key.open(sealed, as: Fixture.context, upTo: 9) }?.code == .otherEpoch)
     }
 
-    @Test("that holds more than expected is refused before all of it is decompressed")
+    @Test("A sealed file that holds more than expected is refused before all of it is decompressed")
     func limit() throws {
         let key = try Fixture.key()
         let bomb = key.seal([UInt8](repeating: 0, count: 16 << 20), as: Fixture.context)
@@ -83,7 +86,7 @@ struct SealedFileTests {
         #expect(try key.open(small, as: Fixture.context, upTo: 3) == [1, 2, 3])
     }
 
-    @Test("of a faulty writer with the key is refused: a chunk decompresses to too much, too little or not at all")
+    @Test("A chunk that decompresses to too much, too little or not at all is refused, though its writer has the key")
     func wrongWriters() throws {
         let key = try Fixture.key()
         let codec = ChunkCodec(sealing: Fixture.context, with: key, options: Fixture.smallChunks)
@@ -108,7 +111,7 @@ struct SealedFileTests {
         #expect(open(compressed: bytes(hex: "28b52ffd2000010000"), isLast: true)?.code == .tampered)
     }
 
-    @Test("invalid chunk sizes trap")
+    @Test("Sealing with an invalid chunk size traps")
     func chunkSizes() async {
         await #expect(processExitsWith: .failure) { _ = SealingOptions(chunkSize: 2048) }
         await #expect(processExitsWith: .failure) { _ = SealingOptions(chunkSize: 5000) }

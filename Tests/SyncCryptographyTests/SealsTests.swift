@@ -43,7 +43,7 @@ struct SealsTests {
         return (Array(file.prefix(SealedHeader.byteCount)), records)
     }
 
-    @Test("is the same for the pass that sealed a file and for the passes that open it, and another for every attempt")
+    @Test("The digest of seals is the same when a file is sealed and opened, and another for every attempt")
     func attempts() async throws {
         try await SealingWorkers.withWorkers { workers in
             var all: Set<[UInt8]> = []
@@ -113,7 +113,7 @@ struct SealsTests {
         }
     }
 
-    @Test("is right after passes that resume, however often: it includes the seals of the chunks before")
+    @Test("The digest of seals is right after passes that resume: it includes the seals of the chunks before")
     func resumed() async throws {
         let content = [UInt8].noise(3 << 20) + [UInt8].text(1000)
         let key = try Fixture.key()

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Secrets")
 struct SecretTests {
-    @Test("are compared by content and length")
+    @Test("Secrets are compared by content and length")
     func equality() {
         let secret = SecretBytes(copying: [1, 2, 3])
         #expect(secret == SecretBytes(copying: [1, 2, 3]))
@@ -15,7 +15,7 @@ struct SecretTests {
         #expect(SecretBytes(randomCount: 32) != SecretBytes(randomCount: 32))
     }
 
-    @Test("can't be written after they're created")
+    @Test("A secret can't be written after it's created")
     func readOnly() async {
         await #expect(processExitsWith: .failure) {
             let secret = SecretBytes(copying: [1, 2, 3])
@@ -26,13 +26,13 @@ struct SecretTests {
         }
     }
 
-    @Test("whose filling throws are released")
+    @Test("A secret whose filling throws is released")
     func throwingFill() {
         struct Failure: Error {}
         #expect(throws: Failure.self) { try SecretBytes(count: 16) { _ in throw Failure() } }
     }
 
-    @Test("in common memory have their own bytes and lengths, can't be written, and outlive each other")
+    @Test("Secrets in common memory have their own bytes and lengths, can't be written, and outlive each other")
     func several() async throws {
         let content: [[UInt8]] = [[1, 2], [], [3, 4, 5]]
         func secrets() -> [SecretBytes] {
@@ -53,7 +53,7 @@ struct SecretTests {
         }
     }
 
-    @Test("from dividing one have its first bytes and the others, and outlive it")
+    @Test("Dividing a secret gives its first bytes and the others, which outlive it")
     func divided() {
         let (first, rest) = SecretBytes(copying: [1, 2, 3]).divided(after: 1)
         #expect(first == SecretBytes(copying: [1]) && rest == SecretBytes(copying: [2, 3]))

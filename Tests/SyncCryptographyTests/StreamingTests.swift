@@ -10,7 +10,7 @@ struct StreamingTests {
     private static let sizes = [0, 1, 4095, 4096, 4097, 40_960, 41_000]
 
     @Test(
-        "equals sealing in memory, whatever pieces the source gives",
+        "Sealing a stream equals sealing in memory, whatever pieces the source gives",
         arguments: sizes,
         [[1009], [4096], [1, 70_000, 64]]
     )
@@ -120,7 +120,7 @@ struct StreamingTests {
         #expect(sizes[1] < sizes[0] * 95 / 100, "\(sizes)")
     }
 
-    @Test("the workers are idle only when all chunks are done, not when just the next chunk is done")
+    @Test("Sealing workers are idle only when all chunks are done, not when just the next chunk is done")
     func idleness() async throws {
         try await SealingWorkers.withWorkers(count: 2) { workers in
             let window = ChunkWindow<Int>(workers)
@@ -134,7 +134,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("with chunks of 1 MiB the content root is computed in the same work on each chunk")
+    @Test("With chunks of 1 MiB the content root is computed in the same work on each chunk")
     func largeChunks() async throws {
         let key = try Fixture.key()
         for content in [[UInt8].text(5_000_000), .text(2 << 20), []] {
@@ -151,7 +151,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("each pass starts over with the same salt and sizes and new nonces, and its result opens")
+    @Test("Each sealing pass starts over with the same salt and sizes and new nonces, and its result opens")
     func passes() async throws {
         let key = try Fixture.key()
         try await SealingWorkers.withWorkers { workers in
@@ -215,7 +215,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("reads ahead of the iterating caller only as many chunks as it works on")
+    @Test("Sealing reads ahead of the iterating caller only as many chunks as it works on")
     func bounded() async throws {
         let key = try Fixture.key()
         try await SealingWorkers.withWorkers(count: 3) { workers in
@@ -232,7 +232,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("an error of the source is thrown unchanged, and the pass is over")
+    @Test("An error of the source of sealing is thrown unchanged, and the pass is over")
     func sourceFails() async throws {
         struct Failure: Error {}
         let key = try Fixture.key()
@@ -248,7 +248,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("gives the chunks in order, whatever the order of the work on them")
+    @Test("Sealing gives the chunks in order, whatever the order of the work on them")
     func seededOrders() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(9 * 4096 + 17)
@@ -287,7 +287,7 @@ struct StreamingTests {
         #expect(exploration.distinctOrders > 50, "\(exploration)")
     }
 
-    @Test("cancelled at any moment, it ends at once with CancellationError, or with the whole file if it was done")
+    @Test("Sealing that is cancelled at any moment ends at once, or with the whole file if it was done")
     func cancellation() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(6 * 4096)
@@ -320,7 +320,7 @@ struct StreamingTests {
         #expect(cancelled > 10, "\(cancelled) moments")
     }
 
-    @Test("a caller that stops iterating leaves no work that hasn't started")
+    @Test("A caller that stops iterating a sealing pass leaves no work that hasn't started")
     func abandonment() async throws {
         // One thread: no submitted work starts before the next suspension.
         try await Simulation.run(seed: 1) { _ in
@@ -338,7 +338,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("iterating after the workers have ended throws CancellationError, also in the middle of a pass")
+    @Test("Sealing after the workers have ended throws CancellationError, also in the middle of a pass")
     func afterTheEnd() async throws {
         let key = try Fixture.key()
         let content = [UInt8].noise(100_000)

@@ -14,7 +14,7 @@ struct SuccessorProofTests {
         try SuccessorProof(former: Fixture.key(), successor: successor, registration: registration)
     }
 
-    @Test("holds only for the key that created it, its epochs and its registration")
+    @Test("A successor's proof holds only for the key that created it, its epochs and its registration")
     func holds() throws {
         let proof = try SuccessorProof(Self.proof().bytes)
         #expect(try proof == Self.proof())
@@ -27,7 +27,7 @@ struct SuccessorProofTests {
         #expect(!proof.holds(for: other, registration: Self.registration))
     }
 
-    @Test("D19: with any flipped byte, or of any other length, it's refused with a typed error")
+    @Test("D19: A successor's proof with any flipped byte, or of any other length, is refused with a typed error")
     func damage() throws {
         let bytes = try Self.proof().bytes
         for index in bytes.indices {
@@ -39,7 +39,7 @@ struct SuccessorProofTests {
         #expect(failure { try SuccessorProof(bytes + [0]) }?.code == .corrupt)
     }
 
-    @Test("D19: after any change with a corrected checksum it proves nothing")
+    @Test("D19: A successor's proof that was changed with a corrected checksum proves nothing")
     func mended() throws {
         let bytes = try Self.proof().bytes
         for index in 18..<116 {
@@ -54,7 +54,7 @@ struct SuccessorProofTests {
         }
     }
 
-    @Test("has the layout that the article describes, byte by byte")
+    @Test("A successor's proof has the layout that the article describes, byte by byte")
     func layout() throws {
         let key = try Fixture.key()
         var expected = Array("storesync epoch".utf8) + [0, 1, 0, 1, 0]

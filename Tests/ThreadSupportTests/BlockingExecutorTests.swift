@@ -4,13 +4,13 @@ import ThreadSupport
 
 @Suite("Blocking work", .timeLimit(.minutes(60)))
 struct BlockingExecutorTests {
-    @Test("runs on the executor it is given and returns the result")
+    @Test("Blocking work returns its result")
     func returnsTheResult() async throws {
         let value = try await runBlocking { 6 * 7 }
         #expect(value == 42)
     }
 
-    @Test("rethrows the error that the work throws")
+    @Test("Blocking work rethrows the error that it throws")
     func throwsTheError() async {
         struct Failure: Error {}
         await #expect(throws: Failure.self) {
@@ -18,7 +18,7 @@ struct BlockingExecutorTests {
         }
     }
 
-    @Test("blocks neither other blocking work nor the cooperative pool: jobs that wait for each other all run")
+    @Test("Blocking work blocks neither other blocking work nor the cooperative pool")
     func waitingJobs() async throws {
         // Not the shared one, whose threads other tests need meanwhile.
         let executor = BlockingExecutor()
@@ -46,7 +46,7 @@ struct BlockingExecutorTests {
 
     private func hold(at gate: DispatchSemaphore) { gate.wait() }
 
-    @Test("with one thread runs one job at a time, in order, however many wait")
+    @Test("An executor with one thread runs one job at a time, in order, however many wait")
     func oneThread() async throws {
         let executor = BlockingExecutor(maximumThreads: 1)
         let (log, running) = (Locked<[Int]>([]), Locked(0))

@@ -3,7 +3,7 @@ import ThreadSupport
 
 @Suite("Concurrent transformations", .timeLimit(.minutes(60)))
 struct ConcurrentMapTests {
-    @Test("return their results in the order of the elements, whatever order they end in")
+    @Test("Concurrent transformations return their results in the order of the elements")
     func order() async throws {
         let squares = try await (0..<100).concurrentMap(atMost: 7) { number in
             for _ in 0..<(number % 5) { await Task.yield() }
@@ -12,7 +12,7 @@ struct ConcurrentMapTests {
         #expect(squares == (0..<100).map { $0 * $0 })
     }
 
-    @Test("are never more at a time than allowed", arguments: [1, 3])
+    @Test("Concurrent transformations are never more at a time than allowed", arguments: [1, 3])
     func limit(limit: Int) async throws {
         let running = Locked((now: 0, maximum: 0))
         try await (0..<50).concurrentMap(atMost: limit) { _ in
@@ -26,7 +26,7 @@ struct ConcurrentMapTests {
         #expect((1...limit).contains(running.withLock { $0.maximum }))
     }
 
-    @Test("end with the first error, and no further one starts")
+    @Test("Concurrent transformations end with the first error, and no further transformation starts")
     func failure() async throws {
         struct Failure: Error {}
         let started = Locked(0)
@@ -42,7 +42,7 @@ struct ConcurrentMapTests {
 
 @Suite("Exponential backoff")
 struct ExponentialBackoffTests {
-    @Test("multiplies each wait, up to the maximum, however many attempts there are")
+    @Test("Exponential backoff multiplies each wait, up to the maximum, however many attempts there are")
     func growth() {
         let backoff = ExponentialBackoff(initialDelay: .seconds(1), multiplier: 3, maximumDelay: .seconds(10))
         #expect([1, 2, 3, 4, 100_000].map(backoff.delay) == [1, 3, 9, 10, 10].map { .seconds($0) })

@@ -21,7 +21,7 @@ struct MetricsTests {
         try metrics.expectCounter("operations.ended", dimensions + [("outcome", outcome)]).totalValue
     }
 
-    @Test("each end counts once, by its outcome, even if several handles share the operation")
+    @Test("The metrics count each end once, by its outcome, even if several handles share the operation")
     func endings() async throws {
         let metrics = TestMetrics()
         try await Simulation.run(seed: 1) { simulation in

@@ -41,7 +41,10 @@ struct TracingTests {
         func operationWasCancelled() async { tracer.withSpan("ending") { _ in } }
     }
 
-    @Test("a run is a span, whose parent is the span in which the operation was added", arguments: [false, true])
+    @Test(
+        "An operation's run is a span, whose parent is the span in which the operation was added",
+        arguments: [false, true]
+    )
     func parent(inheritsTaskLocals: Bool) async throws {
         try await Simulation.run(seed: 1) { [tracer] simulation in
             let supervisor = supervisor(simulation)
@@ -88,7 +91,7 @@ struct TracingTests {
         }
     }
 
-    @Test("all attempts share a span, which has the error of each attempt")
+    @Test("All attempts of an operation share a span, which has the error of each attempt")
     func attempts() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = supervisor(simulation)

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Operations that are added to a busy supervisor", .timeLimit(.minutes(60)))
 struct BusySupervisorTests {
-    @Test("are visible at once")
+    @Test("Operations that are added to a busy supervisor are visible at once")
     func looking() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -26,7 +26,7 @@ struct BusySupervisorTests {
         #expect(running.state == .finished)
     }
 
-    @Test("are waited for by a drain that is already pending")
+    @Test("A pending drain waits for operations that are added after it")
     func drain() async throws {
         for seed in 0..<200 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -49,7 +49,7 @@ struct BusySupervisorTests {
         }
     }
 
-    @Test("run before a barrier that is added after them")
+    @Test("Operations of a busy supervisor run before a barrier that is added after them")
     func barrier() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -67,7 +67,7 @@ struct BusySupervisorTests {
         }
     }
 
-    @Test("start by priority and age, together with operations that are already queued")
+    @Test("Added operations start by priority and age, among operations that are already queued")
     func order() async throws {
         let (gate, end) = (Gate(), Gate())
         let order = Locked<[Int]>([])
@@ -95,7 +95,7 @@ struct BusySupervisorTests {
         #expect(order.withLock { $0 } == [0, 1, 2, 3, 4, 5, 6, 7])
     }
 
-    @Test("start as soon as a slot becomes free, for any reason")
+    @Test("Queued operations start as soon as a slot becomes free, for any reason")
     func places() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -119,7 +119,7 @@ struct BusySupervisorTests {
         try await running.value
     }
 
-    @Test("are refused from the start of a shutdown")
+    @Test("A supervisor refuses operations from the start of a shutdown")
     func shutdown() async throws {
         let (gate, started, begun) = (Gate(), Gate(), Gate())
         let supervisor = OperationSupervisor(width: 1)
@@ -146,7 +146,7 @@ struct BusySupervisorTests {
         #expect(running.isFinished)
     }
 
-    @Test("run once each when many threads add them concurrently")
+    @Test("Operations that many threads add concurrently run once each")
     func threads() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let count = Locked(0)

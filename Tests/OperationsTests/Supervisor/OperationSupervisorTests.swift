@@ -20,7 +20,7 @@ struct OperationSupervisorTests {
     }
 
     @Test(
-        "D3: outcome of the dependency × policy × added before or after the end",
+        "D3: A dependency's outcome and policy decide whether an operation runs, added before or after its end",
         arguments: Ending.allCases,
         [(false, false), (false, true), (true, false), (true, true)]
     )
@@ -63,7 +63,7 @@ struct OperationSupervisorTests {
         #expect(third.state == .finished)
     }
 
-    @Test("then creates the next operation from the previous output; an error that make throws fails it")
+    @Test("`then` creates the next operation from the previous output; an error that make throws fails it")
     func chaining() async throws {
         let supervisor = OperationSupervisor()
         let doubled = supervisor.add(Probe { _ in 21 }).then { number in Probe { _ in number * 2 } }

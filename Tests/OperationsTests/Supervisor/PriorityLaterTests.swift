@@ -24,7 +24,7 @@ struct PriorityLaterTests {
         return journal.all
     }
 
-    @Test("an operation that was made more or less urgent takes its turn accordingly")
+    @Test("An operation whose priority is changed while it waits starts by its new priority")
     func changes() async throws {
         let (first, second, third) = (add("first"), add("second"), add("third"))
         first.priority = .low

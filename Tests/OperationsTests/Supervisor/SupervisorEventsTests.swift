@@ -187,7 +187,7 @@ struct SupervisorEventsTests {
         }
     }
 
-    @Test("both sequences end with the supervisor, and a released sequence isn't written to any more")
+    @Test("The events and the progress end with the supervisor, and a released sequence isn't written to any more")
     func lifetime() async throws {
         var supervisor: OperationSupervisor? = OperationSupervisor(width: 1)
         weak let core = supervisor?.core

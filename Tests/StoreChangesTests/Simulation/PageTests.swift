@@ -52,7 +52,10 @@ struct PageTests {
         }
     }
 
-    @Test("finds what comparing all rows finds, whatever the app writes", arguments: 0..<SimulatedSchemas.all.count)
+    @Test(
+        "Comparing the rows of changed pages finds what comparing all rows finds, whatever the app writes",
+        arguments: 0..<SimulatedSchemas.all.count
+    )
     func random(index: Int) throws {
         let rows = TestDepth.choose(quick: 120, deep: 300)
         for seed in TestDepth.seeds(quick: 1, deep: 2_000) {

@@ -56,7 +56,7 @@ final class DatabasePagesTests {
     }
 
     @Test(
-        "returns what the transaction sees, whatever the pages' size",
+        "A database read as a file has what the transaction sees, whatever the pages' size",
         arguments: ["delete", "wal"],
         [512, 4_096, 65_536]
     )
@@ -72,7 +72,7 @@ final class DatabasePagesTests {
         }
     }
 
-    @Test("returns what the transaction sees while an app commits and copies its log into the file")
+    @Test("A database read as a file has what the transaction sees while an app commits and empties its log")
     func writtenMeanwhile() throws {
         let app = try store(journalMode: "wal", pageSize: 4_096)
         let reader = try DatabaseQueue(path: app.path)

@@ -18,7 +18,7 @@ struct DeltaPushTests {
     }
 
     @Test(
-        "writes at most 3 % of the bytes if 1 % of the rows changed, scattered over the table, and only its time if none changed",
+        "A push writes at most 3 % of the bytes if 1 % of the rows changed, and only its time if none changed",
         arguments: ["delete", "wal"]
     )
     func amounts(journalMode: String) async throws {
@@ -119,7 +119,7 @@ struct DeltaPushTests {
     }
 
     @Test(
-        "D13: if the memory of the last push is lost, damaged, outdated or doesn't belong to it, the next push is a whole copy",
+        "D13: If the memory of the last push is lost, damaged, outdated or another's, the next push is a whole copy",
         arguments: Memory.allCases
     )
     func memory(_ memory: Memory) async throws {
@@ -250,7 +250,7 @@ extension DeltaPushTests {
         return wasReached
     }
 
-    @Test("F17: a push or pull of a delta cancelled at any step leaves nothing behind, and completes when run again")
+    @Test("F17: A push or pull of a delta cancelled at any step leaves nothing behind, and completes when run again")
     func cancelled() async throws {
         // Primes, so that steps that recur at regular intervals aren't all skipped.
         let stride = TestDepth.choose(quick: 97, deep: 1)

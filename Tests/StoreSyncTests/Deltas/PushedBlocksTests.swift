@@ -41,7 +41,10 @@ struct PushedBlocksTests {
         )
     }
 
-    @Test("is read as it was written, and only the last memory is kept", arguments: [0, 1, 30_000])
+    @Test(
+        "The memory of a pushed store is read as it was written, and only the last memory is kept",
+        arguments: [0, 1, 30_000]
+    )
     func roundTrip(count: Int) async throws {
         #expect(file.read() == nil)
         file.write(try await blocks(7000))
@@ -56,7 +59,7 @@ struct PushedBlocksTests {
         #expect(other.read() == nil)
     }
 
-    @Test("counts as missing if it is damaged or cut off anywhere, too large, or not a file")
+    @Test("A memory of a pushed store that is damaged, cut off, too large or no file counts as missing")
     func damage() async throws {
         let bytes = try PushedBlocks.File.encode(await blocks()).flatMap(\.self)
         #expect(PushedBlocks.File.decode(bytes) != nil)
@@ -76,7 +79,7 @@ struct PushedBlocksTests {
         #expect(file.read() == nil)
     }
 
-    @Test("causes no failure and leaves nothing behind if it can't be written")
+    @Test("A memory of a pushed store that can't be written causes no failure, and leaves nothing behind")
     func unwritable() async throws {
         file.write(try await blocks())
         try FileManager.default.removeItem(at: file.url)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Apps for Apple devices")
 struct AppsForAppleDevicesTests {
-    @Test("name what has another path later")
+    @Test("The example of the article on Apple devices names what has another path later")
     func paths() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apple-\(UUID().uuidString)")
         let (container, support) = (folder, folder.appending(path: "Library/Application Support"))

@@ -62,7 +62,7 @@ struct ErrorsAndRetriesTests {
         #expect(policy.maximumAttempts == 3 && policy.initialDelay == .seconds(1) && policy.multiplier == 2)
     }
 
-    @Test("the example of a policy works")
+    @Test("The example of a retry policy works")
     func example() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")

@@ -43,7 +43,7 @@ struct EqualContentTests {
         #expect(try content(of: a.store) == "1")
     }
 
-    @Test("a pull refuses to undo such an edit although another store of the device has the former content")
+    @Test("A pull refuses to undo an edit that restores a former content, though another store has that content")
     func editedBackToAnotherStore() async throws {
         try set("1", in: a.store)
         let client = try await a.push().value.client
@@ -74,7 +74,7 @@ struct EqualContentTests {
         #expect(try await c.pull().value.generation == 3)
     }
 
-    @Test("a push of a store over which another device's file was copied publishes nothing, and continues from that")
+    @Test("A store over which another device's file was copied publishes nothing, and continues from that file")
     func copiedFile() async throws {
         try set("1", in: a.store)
         _ = try await a.push().value

@@ -341,7 +341,7 @@ struct MovedStoreTests {
         #expect(FileIdentity(atPath: url.path) == nil)
     }
 
-    @Test("without times of birth, a file at a new path with another name isn't taken for a store that is missing")
+    @Test("Without times of birth, a file at a new path with another name isn't taken for a missing store")
     func reusedNumber() async throws {
         let scene = try await Scene()
         let key = Self.key(scene)

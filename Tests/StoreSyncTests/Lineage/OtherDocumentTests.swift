@@ -40,7 +40,7 @@ struct OtherDocumentTests {
         #expect(try reader.notes().contains("one"), sourceLocation: sourceLocation)
     }
 
-    @Test("is unrelated to the uploads of its former document, also if the former store was removed before")
+    @Test("A store replaced by another document's pull is unrelated to the uploads of its former document")
     func replaced() async throws {
         #expect(await code { try await other.pull().value } == .localChanges)
         _ = try await other.pull(overwrite: true).value
@@ -56,7 +56,7 @@ struct OtherDocumentTests {
         #expect(await code { try await a.push().value } == .unrelatedStore)
     }
 
-    @Test("is unrelated to them also if the device died before it recorded the pull")
+    @Test("A store replaced by another document's pull is unrelated even if the device died before it recorded that")
     func died() async throws {
         let dying = try failing(at: "before pull").with(document: other.document)
         #expect(await code { try await dying.pull(overwrite: true).value } == .remoteUnavailable)
@@ -64,7 +64,7 @@ struct OtherDocumentTests {
         try await expectUnrelated()
     }
 
-    @Test("is unrelated also to an upload that the device had published and not recorded")
+    @Test("A store replaced by another document's pull is unrelated also to an upload that wasn't recorded")
     func publishedNotRecorded() async throws {
         try a.write("two")
         let dying = try failing(at: "before push")
@@ -73,7 +73,7 @@ struct OtherDocumentTests {
         try await expectUnrelated()
     }
 
-    @Test("keeps its document if the pull fails before it replaces the store")
+    @Test("A store keeps its document if another document's pull fails before it replaces the store")
     func failed() async throws {
         let device = try failing(at: "before the rename").with(document: other.document)
         #expect(await code { try await device.pull(overwrite: true).value } == .remoteUnavailable)
@@ -82,7 +82,7 @@ struct OtherDocumentTests {
         #expect(upload.generation == 2 && upload.divergedFrom.isEmpty)
     }
 
-    @Test("keeps its document if it was an upload of the other one, as if a store is mirrored on two remotes")
+    @Test("A store keeps its document if it was an upload of the other document, as if mirrored on two remotes")
     func mirrored() async throws {
         let c = try fixture.device("c", backend: backend)
         _ = try await c.pull().value

@@ -12,7 +12,7 @@ struct RollbackMemoryTests {
         StoreManifest(name: name, created: .distantPast, files: [], includes: includes)
     }
 
-    @Test("knows of no rollback before anything was opened")
+    @Test("The memory of rollbacks is empty before anything was opened")
     func empty() {
         #expect(RollbackMemory().missing(from: [], []).isEmpty)
         #expect(RollbackMemory().highestGeneration == 0)

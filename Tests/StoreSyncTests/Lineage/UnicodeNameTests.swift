@@ -25,7 +25,7 @@ struct UnicodeNameTests {
         _ = try await device.push(composed).value
     }
 
-    @Test("don't inherit each other's uploads")
+    @Test("Two stores whose names differ only in Unicode form don't inherit each other's uploads")
     func unrelated() async throws {
         try Store.write(["of another program"], to: decomposed)
         #expect(await code { try await device.push(decomposed).value } == .unrelatedStore)
@@ -33,7 +33,7 @@ struct UnicodeNameTests {
         #expect(try await device.push(composed).value.isUnchanged)
     }
 
-    @Test("have a record each")
+    @Test("Two stores whose names differ only in Unicode form have a record each")
     func records() async throws {
         _ = try await device.pull(decomposed).value
         for note in ["two", "three"] {
@@ -48,7 +48,7 @@ struct UnicodeNameTests {
         )
     }
 
-    @Test("are two to another document that is pulled to the path of one of them")
+    @Test("The store keeps its record if another document is pulled to a name that differs only in Unicode form")
     func otherDocument() async throws {
         let document = try RemoteIdentifier("other")
         let other = try fixture.device("b").with(document: document)

@@ -42,7 +42,7 @@ struct UserInfoTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("what no device could read back is refused, and nothing is written", arguments: [false, true])
+    @Test("User info that no device could read back is refused, and nothing is written", arguments: [false, true])
     func unreadable(isOfDocument: Bool) async throws {
         let fixture = try Fixture()
         let device = try fixture.device("desk")
@@ -55,7 +55,7 @@ struct UserInfoTests {
         #expect(((try? fixture.files()) ?? [:]) == before)
     }
 
-    @Test("what is as deep and as wide as the error allows is read back", arguments: [false, true])
+    @Test("User info that is as deep and as wide as the error allows is read back", arguments: [false, true])
     func limits(isOfDocument: Bool) async throws {
         let fixture = try Fixture()
         let device = try fixture.device("desk")

@@ -91,7 +91,7 @@ struct AppWritesTests {
     }
 
     @Test(
-        "is never locked out of a store in rollback-journal mode, whether it's pushed whole or compared for a delta",
+        "A push never locks an app out of a store in rollback-journal mode, whether it's whole or a delta",
         arguments: [nil, "correct horse"]
     )
     func rollbackJournal(password: String?) async throws {
@@ -115,7 +115,7 @@ struct AppWritesTests {
     }
 
     @Test(
-        "can empty the log of a store in WAL mode during a push that takes longer than half a minute",
+        "An app can empty the log of a store in WAL mode during a push that takes longer than half a minute",
         arguments: [false, true]
     )
     func slowPush(isStalled: Bool) async throws {
@@ -150,7 +150,7 @@ struct AppWritesTests {
         }
     }
 
-    @Test("can empty the log of a store in WAL mode once it has grown beyond 64 MiB during a push")
+    @Test("An app can empty the log of a store in WAL mode once it has grown beyond 64 MiB during a push")
     func largeLog() async throws {
         let fixture = try Fixture(isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
@@ -191,7 +191,7 @@ struct AppWritesTests {
     }
 
     @Test(
-        "needs no copy of a store in WAL mode, or of a file that isn't a database, if it's sent within half a minute",
+        "A push within half a minute copies no store in WAL mode, and no file that isn't a database",
         arguments: [nil, "correct horse"],
         [true, false]
     )
@@ -219,7 +219,7 @@ struct AppWritesTests {
     }
 
     @Test(
-        "may save a file while it's sent: it's sent once more, from a copy, and nothing else stays on the storage",
+        "A file that an app saves while it's sent is sent once more, from a copy, and nothing else stays",
         arguments: [nil, "correct horse"],
         [false, true]
     )
@@ -280,7 +280,7 @@ struct AppWritesTests {
     }
 
     @Test(
-        "may save a file when all of it was sent: it's sent once more, and the first upload doesn't stay on the storage",
+        "A file that an app saves when all was sent is sent once more, and the first upload doesn't stay",
         arguments: [nil, "correct horse"]
     )
     func savedFileAfterSending(password: String?) async throws {
@@ -296,7 +296,7 @@ struct AppWritesTests {
         #expect(try Data(contentsOf: reader.store) == Data(contentsOf: device.store))
     }
 
-    @Test("may save a file while a delta to it is made: the next attempt makes another delta")
+    @Test("A file that an app saves while its delta is made gets another delta in the next attempt")
     func savedFileOfDelta() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (device, saves) = try Self.savingDevice(of: fixture)

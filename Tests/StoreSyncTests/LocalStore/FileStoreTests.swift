@@ -22,7 +22,7 @@ struct FileStoreTests {
         #expect(throws: StoreSyncError.self) { _ = try take(StepObserver { _ in try change() }) }?.code
     }
 
-    @Test("is copied byte by byte, and only this user can read the copy", arguments: [0, 1, 100, 3_000_000])
+    @Test("A file is copied byte by byte, and only this user can read the copy", arguments: [0, 1, 100, 3_000_000])
     func copies(byteCount: Int) throws {
         let content = Data((0..<byteCount).map { UInt8(truncatingIfNeeded: $0 * 7) })
         try content.write(to: store.url)
@@ -37,7 +37,7 @@ struct FileStoreTests {
         #expect(try Data(contentsOf: snapshot.url) == content, "nor removed")
     }
 
-    @Test("is refused if it is written to meanwhile", arguments: ["longer content", "CONTENT"])
+    @Test("A file that is written to while it's copied is refused", arguments: ["longer content", "CONTENT"])
     func changed(newContent: String) throws {
         try Data("content".utf8).write(to: store.url)
         let times = try FileManager.default.attributesOfItem(atPath: store.url.path)
@@ -74,7 +74,7 @@ struct FileStoreTests {
     }
 
     @Test(
-        "is refused if a program writes to it through mapped memory, which doesn't change the file's times",
+        "A file that a program writes to through mapped memory is refused, though its times don't change",
         arguments: Reading.all
     )
     func changedThroughMemory(reading: Reading) async throws {
@@ -112,7 +112,7 @@ struct FileStoreTests {
         #expect(try root == ContentRoot.ofFile(at: url, .plain).root)
     }
 
-    @Test("is refused if a log appears next to it meanwhile")
+    @Test("A file next to which a log appears while it's copied is refused")
     func logAppears() throws {
         try Data("content".utf8).write(to: store.url)
         let code = changedWhileCopied { [store] in try Data().write(to: store.file("store-wal")) }
@@ -120,7 +120,7 @@ struct FileStoreTests {
     }
 
     @Test(
-        "isn't replaced if a program saves it while it's compared, by writing or by renaming another file",
+        "A file that a program saves while it's compared isn't replaced",
         arguments: ["store read", "before the rename"],
         [false, true]
     )
@@ -144,7 +144,7 @@ struct FileStoreTests {
         #expect(try Data(contentsOf: store.url) == Data("new".utf8))
     }
 
-    @Test("replaces an SQLite store, and an SQLite store replaces it")
+    @Test("A file replaces an SQLite store, and an SQLite store replaces a file")
     func changesKind() throws {
         try store.make("old", in: .killedInWALMode)
         let download = StoreReplacement.temporaryURL(for: try LocalStore(store.url))
@@ -156,7 +156,7 @@ struct FileStoreTests {
         #expect(try store.content() == "new")
     }
 
-    @Test("doesn't drop the locks of this process's connections if it's SQLite's")
+    @Test("Copying an SQLite store as a file doesn't drop the locks of this process's connections")
     func keepsLocks() throws {
         try store.make("old")
         var configuration = Configuration()

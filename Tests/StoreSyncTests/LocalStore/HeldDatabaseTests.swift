@@ -44,7 +44,7 @@ struct HeldDatabaseTests {
     }
 
     @Test(
-        "has the same bytes as a snapshot",
+        "A database read in place has the same bytes as a snapshot",
         arguments: [512, 4096, 65536],
         ["NONE", "FULL", "INCREMENTAL"]
     )
@@ -80,7 +80,7 @@ struct HeldDatabaseTests {
         }
     }
 
-    @Test("lets writers continue without changing what is read, and the log is copied into the file afterwards")
+    @Test("Writers of a database read in place continue, and what is read doesn't change")
     func writersGoOn() throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()
@@ -104,7 +104,7 @@ struct HeldDatabaseTests {
         try end(next)
     }
 
-    @Test("is one consistent state while another process keeps writing and copying its log into the file")
+    @Test("A database read in place is one consistent state while another process keeps writing")
     func besideWriter() async throws {
         let writer = try PythonProcess(
             """
@@ -164,7 +164,7 @@ struct HeldDatabaseTests {
         try writer.inDatabase { try Int.fetchOne($0, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == 0 }
     }
 
-    @Test("continues from a copy of the held state that is made during the read, and the log can be emptied")
+    @Test("A read in place continues from a copy of the held state, and then the log can be emptied")
     func copiedInTheMiddle() throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()

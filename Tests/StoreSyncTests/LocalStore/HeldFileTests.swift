@@ -46,7 +46,7 @@ struct HeldFileTests {
         held.release()
     }
 
-    @Test("is read without a copy")
+    @Test("A file read in place is read without a copy")
     func unchanged() async throws {
         let held = try hold()
         #expect(held.byteCount == Int64(content.count))
@@ -58,7 +58,10 @@ struct HeldFileTests {
         #expect(throws: StoreSyncError.self) { try held.read(at: 0, upTo: 100) }
     }
 
-    @Test("is refused if it's written to where it was read, or will be read", arguments: [0, 2_500_000])
+    @Test(
+        "A file read in place is refused if it's written to where it was read, or will be read",
+        arguments: [0, 2_500_000]
+    )
     func changed(at offset: UInt64) async throws {
         let held = try hold()
         let start = Data(try held.read(at: 0, upTo: 1_000_000))
@@ -70,7 +73,7 @@ struct HeldFileTests {
     }
 
     @Test(
-        "is refused if it's replaced, or written to after it was read, even by equal content",
+        "A file read in place is refused if it's replaced, or written to after it was read, even by equal content",
         arguments: [false, true]
     )
     func replaced(isReplaced: Bool) async throws {
@@ -80,7 +83,7 @@ struct HeldFileTests {
         await expectChanged(held, after: read)
     }
 
-    @Test("is compared on the executor for blocking calls, block by block")
+    @Test("A file read in place is compared on the executor for blocking calls, block by block")
     func comparedOnExecutor() async throws {
         let held = try hold()
         let read = try bytes(of: held)
@@ -90,14 +93,14 @@ struct HeldFileTests {
         held.release()
     }
 
-    @Test("is refused if it's written to while it's compared")
+    @Test("A file read in place is refused if it's written to while it's compared")
     func changedWhileCompared() async throws {
         let held = try hold(StepObserver { [store] _ in try Data("other".utf8).write(to: store.url) })
         let read = try bytes(of: held)
         await expectChanged(held, after: read)
     }
 
-    @Test("is refused if the log of a database appears next to it")
+    @Test("A file read in place is refused if the log of a database appears next to it")
     func logAppears() async throws {
         let held = try hold()
         let read = try bytes(of: held)
@@ -106,7 +109,7 @@ struct HeldFileTests {
         #expect(error?.code == .unsupportedFormat)
     }
 
-    @Test("is copied in the middle, may be written to from then on, and the copy is removed")
+    @Test("A file that is copied in the middle of a read may be written to from then on, and the copy is removed")
     func copiedInTheMiddle() async throws {
         let held = try hold()
         let start = Data(try held.read(at: 0, upTo: 1_000_000))
@@ -125,7 +128,7 @@ struct HeldFileTests {
         #expect(try store.names() == ["store"])
     }
 
-    @Test("is refused if it was written to before it was copied")
+    @Test("A file that was written to before it was copied in the middle of a read is refused")
     func changedBeforeCopy() async throws {
         let held = try hold()
         let start = Data(try held.read(at: 0, upTo: 1_000_000))
@@ -135,7 +138,7 @@ struct HeldFileTests {
         #expect(try store.names() == ["store"])
     }
 
-    @Test("can't be read any further if it can't be copied")
+    @Test("A file that can't be copied in the middle of a read can't be read any further")
     func copyFails() async throws {
         let held = try hold()
         try Data().write(to: store.file("copy"))
@@ -148,7 +151,7 @@ struct HeldFileTests {
         #expect(FileManager.default.fileExists(atPath: store.file("copy").path), "another file is kept")
     }
 
-    @Test("isn't a database, a missing file, or a file with a log next to it")
+    @Test("A database, a missing file, or a file with a log next to it isn't read in place")
     func cannotBeHeld() throws {
         let queue = try DatabaseQueue(path: store.file("database").path)
         try queue.inDatabase { try $0.execute(sql: "CREATE TABLE note (text TEXT)") }

@@ -20,7 +20,7 @@ struct JournalModeTests {
         return images.withLock { $0 }
     }
 
-    @Test("is restored by the next push")
+    @Test("The next push restores the journal mode of a store whose replacement was interrupted")
     func push() async throws {
         let fixture = try Fixture()
         for (point, image) in try Self.images() {
@@ -32,7 +32,10 @@ struct JournalModeTests {
         }
     }
 
-    @Test("is restored by the next pull, whether or not that replaces the store", arguments: ["old", "newer"])
+    @Test(
+        "The next pull restores a store's journal mode, whether or not it replaces the store",
+        arguments: ["old", "newer"]
+    )
     func pull(content: String) async throws {
         let fixture = try Fixture()
         let source = try TestStore()

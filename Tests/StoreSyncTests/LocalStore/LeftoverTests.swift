@@ -23,7 +23,7 @@ struct LeftoverTests {
 
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
-    @Test("is removed by a push, unless a pull may resume it")
+    @Test("A push removes what an interrupted pull left, unless a pull may resume it")
     func push() async throws {
         try device.write("one")
         _ = try await device.push().value
@@ -42,7 +42,7 @@ struct LeftoverTests {
         #expect(exists(resumable) && !exists(other))
     }
 
-    @Test("is removed once the store is found at another path")
+    @Test("What an interrupted pull left is removed once the store is found at another path")
     func moved() async throws {
         try device.write("one")
         _ = try await device.push().value

@@ -5,14 +5,14 @@ import Testing
 
 @Suite("A path on this device")
 struct LocalPathTests {
-    @Test("equals only the path with the same bytes")
+    @Test("A local path equals only the path with the same bytes")
     func equality() {
         let paths = ["/caf\u{e9}", "/cafe\u{301}", "/caf\u{e9}"].map { LocalPath($0) }
         #expect(paths[0] != paths[1] && paths[0] == paths[2])
         #expect(Set(paths).count == 2)
     }
 
-    @Test("is coded as its text, byte by byte")
+    @Test("A local path is coded as its text, byte by byte")
     func coding() throws {
         let path = LocalPath("/cafe\u{301}")
         let json = try JSONEncoder().encode([path])
@@ -20,7 +20,7 @@ struct LocalPathTests {
         #expect(try JSONDecoder().decode([LocalPath].self, from: json) == [path])
     }
 
-    @Test("follows a directory that it is below, and no other one")
+    @Test("A local path follows a directory that it is below, and no other directory")
     func moved() {
         let (former, later) = (LocalPath("/caf\u{e9}"), LocalPath("/later"))
         #expect(LocalPath("/caf\u{e9}/a").moved(from: former, to: later) == LocalPath("/later/a"))

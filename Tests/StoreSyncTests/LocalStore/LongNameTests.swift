@@ -12,7 +12,10 @@ struct LongNameTests {
         return (count % 2 == 0 ? "" : "n") + String(repeating: "é", count: count / 2) + end
     }
 
-    @Test("is replaced, and is created if it doesn't exist", arguments: [198, 199, 200, 208, 247])
+    @Test(
+        "A store with a long name is replaced, and is created if it doesn't exist",
+        arguments: [198, 199, 200, 208, 247]
+    )
     func replacement(byteCount: Int) throws {
         let store = try TestStore(Self.name(byteCount))
         #expect(store.url.lastPathComponent.utf8.count == byteCount)
@@ -27,7 +30,7 @@ struct LongNameTests {
         #expect(try store.names() == [store.url.lastPathComponent])
     }
 
-    @Test("is pushed and pulled", arguments: [200, 247])
+    @Test("A store with a long name is pushed and pulled", arguments: [200, 247])
     func roundTrip(byteCount: Int) async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -40,7 +43,7 @@ struct LongNameTests {
         #expect(try Store.notes(in: urls[1]) == ["one", "two"])
     }
 
-    @Test("is refused, naming the length, if the name of SQLite's journal would be too long")
+    @Test("A store's name is refused, naming its length, if the name of SQLite's journal would be too long")
     func tooLong() throws {
         let store = try TestStore(Self.name(248))
         let error = #expect(throws: StoreSyncError.self) { try LocalStore(store.url) }
@@ -53,7 +56,7 @@ struct LongNameTests {
         )
     }
 
-    @Test("has its own leftovers removed, and those of no other store")
+    @Test("A store with a long name has its own leftovers removed, and no other store's")
     func leftovers() throws {
         let folder = try TestStore()
         let id = UUID().uuidString

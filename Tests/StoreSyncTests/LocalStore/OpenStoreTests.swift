@@ -30,7 +30,10 @@ struct OpenStoreTests {
         #expect(throws: StoreSyncError.self) { try body() }?.code
     }
 
-    @Test("shows every open connection the new rows, and keeps the journal mode", arguments: ["DELETE", "WAL"])
+    @Test(
+        "Writing into an open store shows every connection the new rows, and keeps the journal mode",
+        arguments: ["DELETE", "WAL"]
+    )
     func openConnection(mode: String) throws {
         let root = try store.root()
         let program = try SQLProgram(opening: store.url, mode: mode)
@@ -44,7 +47,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "newer")
     }
 
-    @Test("gives the store the digest of the written content", arguments: ["DELETE", "WAL"])
+    @Test("Writing into an open store gives it the digest of the written content", arguments: ["DELETE", "WAL"])
     func root(mode: String) throws {
         let other = try TestStore()
         try other.make("new")
@@ -54,7 +57,10 @@ struct OpenStoreTests {
         #expect(try store.root() == other.root())
     }
 
-    @Test("is refused as busy while a program writes, or reads with a rollback journal", arguments: ["DELETE", "WAL"])
+    @Test(
+        "Writing into an open store is refused as busy while a program writes, or reads with a rollback journal",
+        arguments: ["DELETE", "WAL"]
+    )
     func busy(mode: String) throws {
         let program = try SQLProgram(opening: store.url, mode: mode)
         try program.sql("BEGIN IMMEDIATE")
@@ -68,7 +74,10 @@ struct OpenStoreTests {
         #expect(try store.content() == "mine")
     }
 
-    @Test("never overwrites a commit that comes between the comparison and the writing", arguments: ["DELETE", "WAL"])
+    @Test(
+        "Writing into an open store never overwrites a commit between the comparison and the writing",
+        arguments: ["DELETE", "WAL"]
+    )
     func changedInBetween(mode: String) throws {
         let root = try store.root()
         let program = try SQLProgram(opening: store.url, mode: mode)
@@ -89,7 +98,10 @@ struct OpenStoreTests {
         }
     }
 
-    @Test("is cancelled, not busy, if a cancellation ends the wait for a program", arguments: ["copy", "write"])
+    @Test(
+        "A cancellation that ends the wait for a program is a cancellation, not the error busy",
+        arguments: ["copy", "write"]
+    )
     func cancelledWait(what: String) async throws {
         let program = try SQLProgram(opening: store.url)
         try program.sql("BEGIN EXCLUSIVE")
@@ -108,7 +120,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "old")
     }
 
-    @Test("waits for a program until the timeout, or until the task is cancelled")
+    @Test("Writing into an open store waits for a program until the timeout, or until the task is cancelled")
     func busyMode() async throws {
         let database = try #require(try LocalStore(store.url).openDatabase(timeout: 10))
         guard case .callback(let waits) = database.configuration.busyMode else {
@@ -124,7 +136,7 @@ struct OpenStoreTests {
         #expect(await !cancelled.value)
     }
 
-    @Test("needs equal page sizes in WAL mode only")
+    @Test("Writing into an open store needs equal page sizes in WAL mode only")
     func pageSizes() throws {
         try write(pageSize: 1024)
         #expect(try store.content() == "new")
@@ -133,7 +145,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "new")
     }
 
-    @Test("is for SQLite stores only, and creates a missing store like a rename")
+    @Test("Writing into an open store is for SQLite stores only, and creates a missing store like a rename")
     func otherKinds() throws {
         try FileManager.default.removeItem(at: store.url)
         try write(.absent)

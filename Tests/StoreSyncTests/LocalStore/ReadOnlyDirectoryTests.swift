@@ -49,7 +49,7 @@ struct ReadOnlyDirectoryTests {
     }
 
     @Test(
-        "is copied if SQLite can read it, or if the file alone is the whole store",
+        "A store in a read-only directory is copied if SQLite can read it, or if its file is the whole store",
         .enabled(if: canForbid),
         arguments: [TestStore.State.closedInRollbackMode, .closedInWALMode, .killedInWALMode]
     )
@@ -64,7 +64,10 @@ struct ReadOnlyDirectoryTests {
         }
     }
 
-    @Test("is refused, naming permissions, if a killed program's journal can't be recovered", .enabled(if: canForbid))
+    @Test(
+        "A store in a read-only directory is refused, naming permissions, if its journal can't be recovered",
+        .enabled(if: canForbid)
+    )
     func refuses() throws {
         for state in [TestStore.State.killedInWALMode, .killedInTransaction] {
             try whileReadOnly {
@@ -82,7 +85,11 @@ struct ReadOnlyDirectoryTests {
         }
     }
 
-    @Test("isn't replaced, and stays as it is", .enabled(if: canForbid), arguments: TestStore.State.allCases)
+    @Test(
+        "A store in a read-only directory isn't replaced, and stays as it is",
+        .enabled(if: canForbid),
+        arguments: TestStore.State.allCases
+    )
     func replacement(state: TestStore.State) throws {
         let download = store.file(".store.storesync-1")
         try whileReadOnly {

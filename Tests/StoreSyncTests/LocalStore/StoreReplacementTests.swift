@@ -57,7 +57,7 @@ struct StoreReplacementTests {
         }
     }
 
-    @Test("keeps the extended attributes of the store")
+    @Test("A replacement keeps the extended attributes of the store")
     func attributes() throws {
         try Store.write(old.sorted(), to: url)
         // Not every file system has them.

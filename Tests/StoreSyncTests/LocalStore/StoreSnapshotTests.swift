@@ -78,7 +78,7 @@ struct StoreSnapshotTests {
         #expect(length * 4096 == copy.byteCount)
     }
 
-    @Test("includes pages that are only in the write-ahead log, and leaves the log unchanged")
+    @Test("A snapshot includes pages that are only in the write-ahead log, and leaves the log unchanged")
     func uncheckpointed() throws {
         let store = place("store.sqlite")
         let pool = try DatabasePool(path: store.path)
@@ -93,7 +93,7 @@ struct StoreSnapshotTests {
         try pool.close()
     }
 
-    @Test("is one consistent state while another process keeps writing")
+    @Test("A snapshot is one consistent state while another process keeps writing")
     func besideWriter() async throws {
         let store = place("store.sqlite")
         let writer = try PythonProcess(
@@ -148,7 +148,7 @@ struct StoreSnapshotTests {
         return newest
     }
 
-    @Test("of a file that isn't SQLite's is a copy, and is refused if a log or a journal is next to the file")
+    @Test("A snapshot of a file that isn't SQLite's is a copy, and is refused if a log or a journal is next to it")
     func otherFiles() throws {
         let store = place("store.xml")
         try Data("<store/>".utf8).write(to: store)
@@ -168,7 +168,7 @@ struct StoreSnapshotTests {
         }
     }
 
-    @Test("of a missing file, a directory or a damaged database is an error that names the store")
+    @Test("A snapshot of a missing file, a directory or a damaged database is an error that names the store")
     func refusals() throws {
         try FileManager.default.createDirectory(at: place("folder"), withIntermediateDirectories: true)
         var damaged = Data("SQLite format 3\0".utf8)
@@ -193,7 +193,7 @@ struct StoreSnapshotTests {
         }
     }
 
-    @Test("isn't made when a read fails, and the error doesn't call the store damaged")
+    @Test("The error of a snapshot whose read failed doesn't call the store damaged")
     func failedRead() throws {
         try Store.write(["one"], to: place("whole.sqlite"))
         for code in [ResultCode.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_IOERR_READ] {
@@ -204,7 +204,7 @@ struct StoreSnapshotTests {
         }
     }
 
-    @Test("of a symbolic link is the snapshot of the linked store")
+    @Test("A snapshot of a symbolic link is the snapshot of the linked store")
     func symbolicLink() throws {
         try Store.write(["one"], to: place("real.sqlite"))
         try FileManager.default.createSymbolicLink(at: place("link.sqlite"), withDestinationURL: place("real.sqlite"))

@@ -53,7 +53,7 @@ struct UnchangedStoreTests {
     }
 
     @Test(
-        "isn't read: it's pushed although another program has locked it, after a whole copy as after a delta",
+        "An unchanged database isn't read: it's pushed although another program has locked it",
         arguments: ["wal", "delete", "truncate", "persist"]
     )
     func locked(mode: String) async throws {
@@ -74,7 +74,10 @@ struct UnchangedStoreTests {
         }
     }
 
-    @Test("is read if it was replaced, or written to without SQLite, while it was sent", arguments: [false, true])
+    @Test(
+        "A database is read if it was replaced, or written to without SQLite, while it was sent",
+        arguments: [false, true]
+    )
     func replacedMeanwhile(isReplaced: Bool) async throws {
         try device.write("one")
         try Store.setJournalMode("delete", of: device.store)
@@ -104,7 +107,7 @@ struct UnchangedStoreTests {
         #expect(try reader.notes() == ["two"])
     }
 
-    @Test("is told from a changed one", arguments: ["wal", "delete", "truncate", "persist"])
+    @Test("An unchanged database is told from a changed database", arguments: ["wal", "delete", "truncate", "persist"])
     func edited(mode: String) async throws {
         try device.write("one")
         try Store.setJournalMode(mode, of: device.store)
@@ -128,7 +131,7 @@ struct UnchangedStoreTests {
         #expect(try recorded?.status != former)
     }
 
-    @Test("is read if the write-ahead log has a commit since, or within two seconds after the last write")
+    @Test("A database is read if its log has a commit since the push, or within two seconds after the last write")
     func untrusted() async throws {
         try device.write("one")
         let app = try DatabaseQueue(path: device.store.path)
@@ -149,7 +152,7 @@ struct UnchangedStoreTests {
         #expect(try recorded?.status == nil)
     }
 
-    @Test("isn't told by its status while a log holds pages, which may belong to a commit that shows later")
+    @Test("A database's status isn't trusted while its log holds pages, which may belong to a later commit")
     func commitInProgress() throws {
         try device.write("one")
         let store = try LocalStore(device.store) { .now + Self.pause }
@@ -170,7 +173,7 @@ struct UnchangedStoreTests {
         try app.close()
     }
 
-    @Test("is told from one with an edit that changes neither its size nor its times")
+    @Test("A database whose edit changes neither its size nor its times is told from the unchanged database")
     func timesStandStill() throws {
         try device.write("one")
         try Store.setJournalMode("delete", of: device.store)
@@ -184,7 +187,7 @@ struct UnchangedStoreTests {
         #expect(try !store.isUnchanged(since: status(former, withTimesOf: present)))
     }
 
-    @Test("gets its status recorded, and an upload that may still appear on the remote is remembered as before")
+    @Test("An unchanged database gets its status recorded, and an upload that may still appear stays remembered")
     func interruptedUpload() async throws {
         try device.write("one")
         let client = try await fixture.device("a", clockError: -3600).push().value.client
@@ -197,7 +200,7 @@ struct UnchangedStoreTests {
         #expect(upload?.store == record)
     }
 
-    @Test("stays marked for replacement if a registration marks it while a push reads it")
+    @Test("A store stays marked for replacement if a registration marks it while a push reads it")
     func marked() async throws {
         try device.write("one")
         // This device doesn't trust the status of the files, so the next push reads the store.
@@ -211,7 +214,7 @@ struct UnchangedStoreTests {
         #expect(await code { try await device.push().value } == .documentReplaced)
     }
 
-    @Test("is refused if its document was replaced, although its files are the same")
+    @Test("An unchanged database is refused if its document was replaced")
     func replaced() async throws {
         try device.write("one")
         _ = try await device.push().value
@@ -223,7 +226,7 @@ struct UnchangedStoreTests {
         #expect(await code { try await device.push().value } == .documentReplaced)
     }
 
-    @Test("is sent again if the storage has lost it, and always if the user says so")
+    @Test("An unchanged database is sent again if the storage has lost it, and always if the user says so")
     func lost() async throws {
         try device.write("one")
         _ = try await device.push().value
@@ -239,7 +242,7 @@ struct UnchangedStoreTests {
         #expect(try reader.notes() == device.notes())
     }
 
-    @Test("is read if it isn't a database, since a program that maps a file into memory doesn't change its times")
+    @Test("A file that isn't a database is always read, since mapped memory doesn't change its times")
     func file() async throws {
         try Data(repeating: 1, count: 100_000).write(to: device.store)
         _ = try await device.push().value

@@ -26,7 +26,7 @@ struct UnreachableStoreTests {
         #expect(namesRemedy, "\(error as Any)", sourceLocation: sourceLocation)
     }
 
-    @Test("isn't taken for a missing store")
+    @Test("A store in a directory that can't be searched isn't taken for a missing store")
     func exists() throws {
         let directory = try directory()
         let store = try LocalStore(directory.appending(path: "store.sqlite"))
@@ -38,7 +38,7 @@ struct UnreachableStoreTests {
         expectUnreachable(#expect(throws: StoreSyncError.self) { try LocalStore(path) })
     }
 
-    @Test("doesn't let the files that came with a store be taken for missing")
+    @Test("Applied sets in a directory that can't be read aren't taken for missing")
     func appliedSets() throws {
         let directory = try directory()
         try obstruct(directory)
@@ -56,7 +56,7 @@ struct UnreachableStoreTests {
     }
 
     @Test(
-        "is named as such by a push and a synchronization",
+        "A push and a synchronization say that a store's directory can't be searched",
         .enabled(if: geteuid() != 0, "root may search everywhere")
     )
     func permissions() async throws {

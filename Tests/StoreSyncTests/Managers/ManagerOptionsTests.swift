@@ -100,7 +100,7 @@ struct ManagerOptionsTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("P28: in the background, only operations start whose options say that they may")
+    @Test("P28: In the background, a manager's operation starts only if its options allow that")
     func background() async throws {
         let fixture = try Fixture()
         let delegate = await AppDelegate()

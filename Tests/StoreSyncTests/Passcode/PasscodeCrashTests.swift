@@ -10,7 +10,7 @@ import Testing
 @Suite("A crash while an application is created again", .timeLimit(.minutes(60)))
 struct PasscodeCrashTests {
     @Test(
-        "B12, F1, D10, D13: at any request leaves it encrypted with one key, and the next device completes or restarts",
+        "B12, F1, D10, D13: A crash while an application is created again leaves it encrypted with one key",
         arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
     )
     func everyRequest(place: PasscodePlace) async throws {

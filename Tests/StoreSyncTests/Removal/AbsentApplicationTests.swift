@@ -35,7 +35,10 @@ struct AbsentApplicationTests {
         return try fixture.device(name)
     }
 
-    @Test("an interrupted removal isn't completed while the share isn't mounted", arguments: [false, true])
+    @Test(
+        "An application's interrupted removal isn't completed while the share isn't mounted",
+        arguments: [false, true]
+    )
     func interrupted(hasBegunRemoving: Bool) async throws {
         _ = try await fixture.device("a").register().value
         let step = hasBegunRemoving ? "before removal of \(fixture.hierarchy.encryption)" : "after removal"

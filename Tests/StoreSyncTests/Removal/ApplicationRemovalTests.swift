@@ -105,7 +105,7 @@ struct ApplicationRemovalTests {
         #expect(try fixture.files() == files)
     }
 
-    @Test("what a device left that was working meanwhile is removed by the next run")
+    @Test("What a device wrote during an application's removal is removed by the next run")
     func leftovers() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

@@ -10,7 +10,7 @@ import Testing
 struct ArrivingDeltaTests {
     private static let day: TimeInterval = 24 * 60 * 60
 
-    @Test("keeps the uploads of that client for 30 days, and no longer")
+    @Test("A removed client's delta whose manifest hasn't arrived keeps that client's uploads for 30 days only")
     func arriving() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

@@ -95,7 +95,7 @@ struct DocumentRemovalTests {
         _ = try await scene.a.pull(overwrite: true).value
     }
 
-    @Test("what a device left that was pushing meanwhile is removed by the next run, and not found in a successor")
+    @Test("What a device pushed during a document's removal is removed by the next run, and in no successor")
     func leftovers() async throws {
         let scene = try await Scene()
         let files = try scene.fixture.files()

@@ -17,7 +17,7 @@ struct RemovalCrashTests {
     ]
 
     @Test(
-        "H10, H21–H23: at any request is recognized by other devices, and the next run completes the removal",
+        "H10, H21–H23: Other devices recognize a removal that crashed at any request, and the next run completes it",
         arguments: RemovalScene.servers,
         RemovedSubject.allCases
     )

@@ -26,7 +26,7 @@ struct FileLockTests {
         }
     }
 
-    @Test("excludes others until it is released, and releasing twice does nothing")
+    @Test("A state directory's lock excludes others until it is released, and releasing it twice does nothing")
     func excludes() throws {
         let lock = try state.lock(diary, .exclusive)
         #expect(try !isFree(diary))
@@ -39,7 +39,7 @@ struct FileLockTests {
         next.release()
     }
 
-    @Test("is released with its last reference")
+    @Test("A state directory's lock is released with its last reference")
     func releasedByDeinit() throws {
         var lock: FileLock? = try state.lock(diary, .exclusive)
         #expect(lock != nil)
@@ -47,7 +47,7 @@ struct FileLockTests {
         #expect(try isFree(diary))
     }
 
-    @Test("admits only shared locks while it's shared")
+    @Test("A shared lock of the state directory admits only shared locks")
     func shared() throws {
         let application = FileLock.Subject.application(StateFixture.notes)
         let one = try state.lock(application, .shared)
@@ -62,7 +62,7 @@ struct FileLockTests {
         exclusive.release()
     }
 
-    @Test("names the locked item, its holder and what to do when it's refused")
+    @Test("The refusal of a lock names the locked item, its holder and what to do")
     func refusal() throws {
         let subjects: [(FileLock.Subject, String)] = [
             (.application(StateFixture.notes), "registration with notes"),
@@ -81,7 +81,7 @@ struct FileLockTests {
         }
     }
 
-    @Test("names an operation in words, not by its type")
+    @Test("The refusal of a lock names an operation in words, not by its type")
     func operation() throws {
         let lock = try state.lock(diary, .exclusive, by: "WholeStoreUploadOperation")
         defer { lock.release() }
@@ -89,7 +89,7 @@ struct FileLockTests {
         #expect(error?.message.contains("used by the whole store upload of process \(getpid())") == true)
     }
 
-    @Test("names no holder when shared locks are the reason")
+    @Test("The refusal of a lock names no holder if shared locks are the reason")
     func sharedRefusal() throws {
         let subject = FileLock.Subject.application(StateFixture.notes)
         try state.lock(subject, .exclusive, by: "Upload").release()
@@ -99,7 +99,7 @@ struct FileLockTests {
         #expect(error?.message.contains("used by another operation on this device") == true)
     }
 
-    @Test("locks no other subject, however similar their names and hostile their characters are")
+    @Test("A lock locks no other subject, however similar their names and hostile their characters are")
     func noCollisions() throws {
         func document(_ remote: String, _ application: String, _ document: String) -> FileLock.Subject {
             .document(
@@ -122,7 +122,7 @@ struct FileLockTests {
         for lock in locks { lock.release() }
     }
 
-    @Test("is granted to one of many concurrent callers")
+    @Test("A state directory's lock is granted to one of many concurrent callers")
     func oneWinner() async throws {
         let (state, subject) = (state, diary)
         let locks = await withTaskGroup(of: FileLock?.self) { group in
@@ -135,7 +135,7 @@ struct FileLockTests {
         for lock in locks { lock.release() }
     }
 
-    @Test("D12: is released when the process that holds it is killed")
+    @Test("D12: A state directory's lock is released when the process that holds it is killed")
     func killedHolder() async throws {
         try state.lock(diary, .exclusive).release()
         let folder = fixture.url.appendingPathComponent("locks")

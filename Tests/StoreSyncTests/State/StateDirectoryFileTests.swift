@@ -34,7 +34,10 @@ struct StateDirectoryFileTests {
 
     private func exists(_ url: URL) -> Bool { FileManager.default.fileExists(atPath: url.path) }
 
-    @Test("are removed with the records of a removed or replaced application", arguments: ["removed", "replaced"])
+    @Test(
+        "A document's files in the state directory are removed with a removed or replaced application",
+        arguments: ["removed", "replaced"]
+    )
     func forgotten(change: String) throws {
         let (gone, kept) = (
             try make(StateFixture.diary), try make(DocumentKey(application: StateFixture.tasks, document: "diary"))
@@ -50,7 +53,7 @@ struct StateDirectoryFileTests {
         #expect(kept.transfers.allSatisfy(exists) && exists(kept.applied))
     }
 
-    @Test("that belong to transfers are removed when the application is another one, and the stores keep theirs")
+    @Test("Files of transfers are removed when the application is another one, and the stores keep their files")
     func otherEpoch() throws {
         let key = StateFixture.notes
         try state.setPin(ApplicationPin(encryption: nil, epoch: "one", passwordVersion: nil), for: key)

@@ -237,7 +237,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.stores(of: diary).isEmpty)
     }
 
-    @Test("the hook is called before and after every write, and not for reads")
+    @Test("A state directory's hook is called before and after every write, and not for reads")
     func hook() throws {
         let moments = Locked<[String]>([])
         let state = try StateDirectory(

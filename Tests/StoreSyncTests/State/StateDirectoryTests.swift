@@ -17,7 +17,7 @@ struct StateDirectoryTests {
 
     // MARK: - Opening
 
-    @Test("is created with its parents, accessible only to its owner")
+    @Test("A state directory is created with its parents, accessible only to its owner")
     func modes() throws {
         let url = fixture.url.appendingPathComponent("deep/er")
         let state = try StateDirectory(url: url)
@@ -32,7 +32,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("removes other users' permissions when it is opened")
+    @Test("A state directory removes other users' permissions when it is opened")
     func tightens() throws {
         _ = try fixture.open()
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: fixture.url.path)
@@ -42,7 +42,7 @@ struct StateDirectoryTests {
         #expect(try mode(fixture.database) == 0o600)
     }
 
-    @Test("is refused in a folder that holds other files, whose mode stays as it is")
+    @Test("A state directory is refused in a folder that holds other files, whose mode stays as it is")
     func foreignFolder() throws {
         let others = [FileAttributeKey.posixPermissions: 0o755]
         try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true, attributes: others)
@@ -51,7 +51,7 @@ struct StateDirectoryTests {
         #expect(try mode(fixture.url) == 0o755)
     }
 
-    @Test("is opened again if it has lost everything but its keychains, which it still opens")
+    @Test("A state directory that has lost everything but its keychains is opened, and still opens these")
     func keychainsAlone() async throws {
         let state = try fixture.open()
         let (application, key) = (StateFixture.notes, MasterKey())
@@ -69,19 +69,19 @@ struct StateDirectoryTests {
         expect(.cannotWrite, "a folder for the state alone")
     }
 
-    @Test("is refused if a file exists at its path")
+    @Test("A state directory is refused if a file exists at its path")
     func notAFolder() throws {
         try Data().write(to: fixture.url)
         expect(.cannotWrite, "Choose another")
     }
 
-    @Test("is refused if the database can't be opened")
+    @Test("A state directory is refused if its database can't be opened")
     func notADatabaseFile() throws {
         try FileManager.default.createDirectory(at: fixture.database, withIntermediateDirectories: true)
         expect(.cannotWrite, "Check its permissions")
     }
 
-    @Test("reports a damaged database, what starting over costs, and what the directory still holds")
+    @Test("A state directory reports a damaged database, what starting over costs, and what it still holds")
     func damaged() throws {
         try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true)
         try Data(repeating: 0x2A, count: 8_192).write(to: fixture.database)
@@ -91,7 +91,7 @@ struct StateDirectoryTests {
         _ = try fixture.open().clientIdentifier(for: StateFixture.notes)
     }
 
-    @Test("reports a read that failed as such, and not as damage")
+    @Test("A state directory reports a read that failed as such, and not as damage")
     func failedRead() throws {
         _ = try fixture.open()
         for code in [ResultCode.SQLITE_CORRUPT, .SQLITE_IOERR_READ] {
@@ -101,7 +101,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("doesn't take a keychain that the file system can't find for a missing one")
+    @Test("A state directory doesn't take a keychain that can't be reached for a missing keychain")
     func unreachableKeychain() async throws {
         let state = try fixture.open()
         let path = fixture.url.appendingPathComponent("keychain.sqlite").path
@@ -113,7 +113,7 @@ struct StateDirectoryTests {
         #expect(error?.code == .cannotWrite && error?.message.hasPrefix("\(path) can't be read") == true)
     }
 
-    @Test("reports a damaged row as a damaged database")
+    @Test("A state directory reports a damaged row as a damaged database")
     func damagedRow() throws {
         let state = try fixture.open()
         try state.recordUpload(StateFixture.record(1))
@@ -127,7 +127,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("of the first version is read with what it says of its uploads")
+    @Test("A state directory of the first version is read with what it says of its uploads")
     func firstVersion() throws {
         let state = try fixture.open()
         let uploads = (1...3).map { StateFixture.record($0) }
@@ -149,7 +149,7 @@ struct StateDirectoryTests {
         #expect(try reopened.incompletePush(for: diary) == uploads[1].name)
     }
 
-    @Test("is refused and left unchanged if a newer version has written it")
+    @Test("A state directory is refused and left unchanged if a newer version has written it")
     func newerVersion() throws {
         _ = try fixture.open()
         try DatabaseQueue(path: fixture.database.path).write {
@@ -158,7 +158,7 @@ struct StateDirectoryTests {
         expect(.unsupportedFormat, "newer version")
     }
 
-    @Test("writes into one file, and empties its journal instead of deleting it, since a deletion could be undone")
+    @Test("A state directory writes into one file, and empties its journal instead of deleting it")
     func journal() throws {
         let state = try fixture.open()
         _ = try state.clientIdentifier(for: StateFixture.notes)
@@ -171,7 +171,7 @@ struct StateDirectoryTests {
 
     // MARK: - Several at once
 
-    @Test("gives the same client identifier to all concurrent callers that open it for the first time")
+    @Test("A new state directory gives all concurrent callers the same client identifier")
     func concurrentFirstUse() async throws {
         let url = fixture.url
         let identifiers = try await withThrowingTaskGroup(of: String.self) { group in
@@ -185,14 +185,14 @@ struct StateDirectoryTests {
         #expect(identifiers.count == 1)
     }
 
-    @Test("an open instance sees what another instance writes")
+    @Test("An open state directory sees what another instance of it writes")
     func twoInstances() throws {
         let (one, other) = try (fixture.open(), fixture.open())
         try one.setIntegrityKey("key", for: StateFixture.diary)
         #expect(try other.integrityKey(for: StateFixture.diary) == "key")
     }
 
-    @Test("keeps this process's locks on the database when it is opened again")
+    @Test("A state directory keeps this process's locks on its database when it is opened again")
     func keepsLocks() async throws {
         _ = try fixture.open()
         var configuration = Configuration()
@@ -216,7 +216,7 @@ struct StateDirectoryTests {
         try queue.inDatabase { try $0.execute(sql: "COMMIT") }
     }
 
-    @Test("a copy starts as the same device, and is independent from then on")
+    @Test("A copy of a state directory starts as the same device, and is independent from then on")
     func copied() throws {
         let state = try fixture.open()
         let identifier = try state.clientIdentifier(for: StateFixture.notes)

@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-@Suite("The rows of Tests/Rows.md")
-struct RowTests {
+@Suite("The requirements of Tests/Requirements.md")
+struct RequirementTests {
     private let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
-    private func rows() throws -> [String] {
-        let text = try String(contentsOf: tests.appending(path: "Rows.md"), encoding: .utf8)
+    private func requirements() throws -> [String] {
+        let text = try String(contentsOf: tests.appending(path: "Requirements.md"), encoding: .utf8)
         return text.matches(of: #/(?m)^\| ([A-Z]\d+) \| \S/#).map { String($0.1) }
     }
 
@@ -19,8 +19,8 @@ struct RowTests {
         }
     }
 
-    /// The rows that a title names: `R16, R27: …`, `D10 D13: …`, and ranges such as `H21–H23: …`.
-    static func rows(in title: String) -> [String] {
+    /// The requirements that a title names: `R16, R27: …`, `D10 D13: …`, and ranges such as `H21–H23: …`.
+    static func requirements(in title: String) -> [String] {
         guard let names = title.prefixMatch(of: #/((?:[A-Z]\d+(?:–[A-Z]\d+)?(?:, | )?)+):/#)?.1 else { return [] }
         return names.split { $0 == "," || $0 == " " }.flatMap { name in
             let ends = name.split(separator: "–").compactMap { Int($0.dropFirst()) }
@@ -31,22 +31,22 @@ struct RowTests {
         }
     }
 
-    @Test("every row is named by a test, and every row that a test names exists, once")
+    @Test("Every requirement is named by a test, and every requirement that a test names is listed once")
     func bothDirections() throws {
-        let (rows, titles) = (try rows(), try titles())
-        let named = Set(titles.flatMap { Self.rows(in: $0) })
-        #expect(titles.count > 1000 && rows.count > 140)
-        #expect(Set(rows).count == rows.count)
-        #expect(Set(rows).subtracting(named) == [], "no test names these rows")
-        #expect(named.subtracting(rows) == [], "tests name these rows, which don't exist")
+        let (requirements, titles) = (try requirements(), try titles())
+        let named = Set(titles.flatMap { Self.requirements(in: $0) })
+        #expect(titles.count > 1000 && requirements.count > 140)
+        #expect(Set(requirements).count == requirements.count)
+        #expect(Set(requirements).subtracting(named) == [], "no test names these requirements")
+        #expect(named.subtracting(requirements) == [], "tests name these requirements, which don't exist")
     }
 
-    @Test("a title's rows are read, ranges included, and other titles name none")
+    @Test("The requirements that a title names are read, ranges included, and other titles name none")
     func parsing() {
-        #expect(Self.rows(in: "R1, R3–R5, H10: a title: with a colon") == ["R1", "R3", "R4", "R5", "H10"])
-        #expect(Self.rows(in: "D10 D13: a title") == ["D10", "D13"])
+        #expect(Self.requirements(in: "R1, R3–R5, H10: a title: with a colon") == ["R1", "R3", "R4", "R5", "H10"])
+        #expect(Self.requirements(in: "D10 D13: a title") == ["D10", "D13"])
         for title in ["a title", "S3 is a server", "UTF8: a title", "On S3: a title"] {
-            #expect(Self.rows(in: title) == [], "\(title)")
+            #expect(Self.requirements(in: title) == [], "\(title)")
         }
     }
 }
