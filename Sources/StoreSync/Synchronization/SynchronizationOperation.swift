@@ -152,9 +152,7 @@ public actor SynchronizationOperation: Operation {
         var result = synchronization(
             merged,
             news,
-            sequence: published.sequence,
-            changes: publishedChanges,
-            bytes: published.bytes,
+            PublishedEdits(sequence: published.sequence, changes: publishedChanges, bytes: published.bytes),
             warnings: warnings
         )
         result.isComplete = missing.isEmpty
@@ -260,21 +258,29 @@ public actor SynchronizationOperation: Operation {
         }
     }
 
+    /// The edits that a synchronization publishes.
+    struct PublishedEdits {
+        /// The number of this client's last set.
+        var sequence: UInt64
+        /// How many edits they are.
+        var changes: Int
+        /// The size of their files, in bytes.
+        var bytes: Int64
+    }
+
     func synchronization(
         _ merged: Merged,
         _ news: SyncCatalog.News,
-        sequence: UInt64,
-        changes: Int,
-        bytes: Int64,
+        _ published: PublishedEdits,
         warnings: [String]
     ) -> Synchronization {
         Synchronization(
             client: client,
-            sequence: sequence,
+            sequence: published.sequence,
             transfer: transfer,
             applied: merged.applied,
-            publishedChanges: changes,
-            publishedBytes: bytes,
+            publishedChanges: published.changes,
+            publishedBytes: published.bytes,
             conflicts: merged.conflicts,
             waitingFor: news.incomplete.union(merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) })
                 .sorted(),
