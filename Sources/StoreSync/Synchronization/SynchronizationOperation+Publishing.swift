@@ -209,7 +209,7 @@ extension SynchronizationOperation {
 
     /// Creates files of this client with sets of a publication, and remembers each.
     ///
-    /// The next publication goes on after the last one of them if this one is interrupted.
+    /// If this publication is interrupted, the next one resumes after the last of them.
     private func create(
         _ files: [SyncSegment],
         of publication: SynchronizedStore.Publication,
