@@ -59,12 +59,9 @@ struct S3Failure: Equatable, Sendable {
         func error(_ code: RemoteError.Code, _ words: String) -> RemoteError { RemoteError(code, words, path: path) }
         switch (code, status) {
         case ("RequestTimeTooSkewed", _), ("RequestExpired", _):
-            let difference = clockDifference.map { seconds in
-                " It is \(abs(seconds)) s \(seconds < 0 ? "behind" : "ahead of") the server's."
-            }
             return error(
                 .unauthorized,
-                "\(place) refuses requests because this device's clock is wrong.\(difference ?? "") Set the clock."
+                "\(place) refuses requests because this device's clock is wrong.\(clockDifferenceWords) Set the clock."
             )
         case ("InvalidAccessKeyId", _), ("SignatureDoesNotMatch", _), ("InvalidSecurity", _), (_, 401):
             return error(.unauthorized, "\(place) refuses the access key (\(named)). Check the key and its secret.")
@@ -72,22 +69,7 @@ struct S3Failure: Equatable, Sendable {
             return error(.unauthorized, "\(place) refuses the session token (\(named)). Get new credentials.")
         case ("PermanentRedirect", _), ("AuthorizationHeaderMalformed", _), ("IllegalLocationConstraintException", _),
             (_, 300..<400):
-            guard let region else {
-                let redirects = "\(place) redirects to \(server ?? "another server"), which isn't followed"
-                if let url = server.flatMap({ URL(string: $0) }), let own = URL(string: location.origin),
-                    url.addsTLS(to: own)
-                {
-                    return error(.notAllowed, "\(redirects). Use an endpoint with https://.")
-                }
-                return error(
-                    // Without an S3 error, it may be a login page's redirect, which ends when the user signs in.
-                    code == nil ? .unavailable : .notAllowed,
-                    """
-                    \(redirects): credentials go to no other server. A network's login page may be in the way: sign in, then \
-                    try again. Use that server's URL if you trust it.
-                    """
-                )
-            }
+            guard let region else { return redirection(at: path, in: location) }
             return error(
                 .notAllowed,
                 "The bucket \(location.bucket) is in the region \(region). Set that region, for instance in AWS_REGION."
@@ -111,5 +93,27 @@ struct S3Failure: Equatable, Sendable {
         default:
             return error(.unavailable, "\(place) failed a request for “\(path)” (\(named)). Try again later.")
         }
+    }
+
+    private var clockDifferenceWords: String {
+        guard let seconds = clockDifference else { return "" }
+        return " It is \(abs(seconds)) s \(seconds < 0 ? "behind" : "ahead of") the server's."
+    }
+
+    /// The error of a redirect to another server, which isn't followed.
+    private func redirection(at path: RemotePath, in location: S3Location) -> RemoteError {
+        let redirects = "\(location.identity) redirects to \(server ?? "another server"), which isn't followed"
+        if let url = server.flatMap({ URL(string: $0) }), let own = URL(string: location.origin), url.addsTLS(to: own) {
+            return RemoteError(.notAllowed, "\(redirects). Use an endpoint with https://.", path: path)
+        }
+        return RemoteError(
+            // Without an S3 error, it may be a login page's redirect, which ends when the user signs in.
+            code == nil ? .unavailable : .notAllowed,
+            """
+            \(redirects): credentials go to no other server. A network's login page may be in the way: sign in, then \
+            try again. Use that server's URL if you trust it.
+            """,
+            path: path
+        )
     }
 }

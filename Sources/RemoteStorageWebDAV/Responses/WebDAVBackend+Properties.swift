@@ -23,35 +23,12 @@ extension WebDAVBackend {
             replyLimit: Self.longestReply
         )
         let response = try await transport.send(request)
-        switch response.status {
-        case 207: break
-        case 404, 410:
+        guard response.status == 207 else {
             await response.discard()
-            try await requireShare(without: path)
+            try await requireMissing(response, path)
             return nil
-        case 400, 403, 405, 409:
-            await response.discard()
-            // Some servers answer like this if a component in the middle of the path is a file.
-            if let parent = path.parent, parent != .root, try await status(of: parent)?.kind != .directory {
-                return nil
-            }
-            throw error(response, at: path)
-        default:
-            await response.discard()
-            throw error(response, at: path)
         }
-        let resources: [Multistatus.Resource]
-        do {
-            resources = try Multistatus(response.bytes).resources
-        } catch let cause as Multistatus.Malformed {
-            throw RemoteError(
-                .unavailable,
-                "The answer of \(identity) about “\(path)” can't be read: \(cause). Check that the URL names a WebDAV share.",
-                path: path,
-                cause: cause
-            )
-        }
-        let answers = resources.compactMap { resource in location.path(of: resource.reference).map { ($0, resource) } }
+        let answers = try answers(in: response, about: path)
         if let (_, resource) = answers.first(where: { $0.0 == path && $0.1.isUnknown }) {
             throw unknownProperties(resource, at: path)
         }
@@ -74,6 +51,39 @@ extension WebDAVBackend {
             directories.insert(found, depth == "1" && found == path ? .explored : .seen)
         }
         return found
+    }
+
+    /// Checks that an answer without properties says that the path doesn't exist.
+    private func requireMissing(_ response: HTTPResponse, _ path: RemotePath) async throws {
+        switch response.status {
+        case 404, 410:
+            try await requireShare(without: path)
+        case 400, 403, 405, 409:
+            // Some servers answer like this if a component in the middle of the path is a file.
+            if let parent = path.parent, parent != .root, try await status(of: parent)?.kind != .directory { return }
+            throw error(response, at: path)
+        default:
+            throw error(response, at: path)
+        }
+    }
+
+    /// Reads a list of properties: what it says of paths in this share.
+    private func answers(
+        in response: HTTPResponse,
+        about path: RemotePath
+    ) throws -> [(RemotePath, Multistatus.Resource)] {
+        do {
+            return try Multistatus(response.bytes).resources.compactMap { resource in
+                location.path(of: resource.reference).map { ($0, resource) }
+            }
+        } catch let cause as Multistatus.Malformed {
+            throw RemoteError(
+                .unavailable,
+                "The answer of \(identity) about “\(path)” can't be read: \(cause). Check that the URL names a WebDAV share.",
+                path: path,
+                cause: cause
+            )
+        }
     }
 
     /// Checks that the share exists, although `path` doesn't.

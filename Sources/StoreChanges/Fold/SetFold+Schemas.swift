@@ -19,65 +19,104 @@ extension SetFold {
         guard let table = schema.tables[change.table], !hasOtherKey(change.table, author, rowColumns) else {
             return leaveOut(change, author)
         }
-        let (schema, name) = (schema, change.table)
-        func isLost(_ column: String, _ cell: Cell) -> Bool {
-            !table.columns.contains(column) || table.keyColumns.contains(column)
-                || !schema.hasSameMeaning(cell, in: column, of: name, since: rowColumns)
-        }
-        let former = change
+        let (name, lost) = adaptedName(of: change, table, author, rowColumns)
+        let row = RowReference(change.table, name)
+        guard schema.has(row) else { return leaveOut(change, author) }
+        let edited = EditedRow(row: row, table: table, rowColumns: rowColumns)
+        let edit: Edit? =
+            switch change.edit {
+            case .delete: isDeleted(edited, lost) ? change.edit : nil
+            case .insert(let inserted): .insert(adapt(inserted, of: edited, lost))
+            case .update(let cells): adapt(cells, of: edited).map { .update($0) }
+            }
+        guard let edit else { return nil }
         var change = change
-        var lost: [String: Cell] = [:]
-        let authors = author.tables[change.table]
-        let names = authors?.columns.keys.sorted { $0.precedes($1) } ?? []
-        if case .key(let cells) = change.row, cells.count == names.count,
-            authors?.isCounted(cells) == true || table.keyColumns.isEmpty
-        {
-            // A row without a key is named by all of its cells.
-            change.row = schema.nameOfCounted(cells, of: names, in: table, since: rowColumns)
-            lost = Dictionary(zip(names, cells)) { first, _ in first }
-                .filter { !schema.hasSameMeaning($0.value, in: $0.key, of: name, since: rowColumns) }
-        }
-        let row = RowReference(change.table, change.row)
-        guard schema.has(row) else { return leaveOut(former, author) }
-        let isCounted = schema.isCounted(row)
-        switch change.edit {
-        case .delete:
-            // Once an earlier set has given the row a new value, a name with the column's default is another row's.
-            let kept = lost.filter { column, _ in
-                table.columns.contains(column)
-                    && unseenRowColumns.contains {
-                        $0.table(of: column, in: name) != rowColumns.table(of: column, in: name)
-                    }
-            }
-            guard kept.isEmpty else {
-                log(.schemaChanged, row, kept: kept)
-                return nil
-            }
-            return change
-        case .insert(var inserted):
-            lost.merge(inserted.cells.filter { isLost($0, $1) && addedDefaults[name]?[$0] != $1 }) { $1 }
-            if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
-            inserted.cells = inserted.cells.filter { !isLost($0.key, $0.value) }
-            inserted.dangling.formIntersection(table.columns)
-            for column in table.valueColumns where !isCounted {
-                inserted.cells[column] = table.stored(
-                    inserted.cells[column] ?? table.defaults[column] ?? .null,
-                    in: column
-                )
-            }
-            change.edit = .insert(inserted)
-        case .update(let cells):
-            lost = cells.mapValues(\.new).filter(isLost)
-            if !lost.isEmpty { log(.schemaChanged, row, lost: lost) }
-            guard lost.count < cells.count else { return nil }
-            let kept = cells.filter { lost[$0.key] == nil }.map { column, cell in
-                var cell = cell
-                cell.new = table.stored(cell.new, in: column)
-                return (column, cell)
-            }
-            change.edit = .update(Dictionary(kept) { first, _ in first })
-        }
+        (change.row, change.edit) = (name, edit)
         return change
+    }
+
+    /// The row of an edit, as this schema names it.
+    private struct EditedRow {
+        var row: RowReference
+        var table: FoldSchema.Table
+        /// Which columns are references in the author's schema.
+        var rowColumns: RowColumns
+    }
+
+    /// Returns the name of a change's row in this schema, and what the author's name of it holds that this one can't say.
+    ///
+    /// A row without a key is named by all of its cells.
+    private func adaptedName(
+        of change: Change,
+        _ table: FoldSchema.Table,
+        _ author: SchemaDescription,
+        _ rowColumns: RowColumns
+    ) -> (RowName, lost: [String: Cell]) {
+        let authors = author.tables[change.table]
+        let columns = authors?.columns.keys.sorted { $0.precedes($1) } ?? []
+        guard case .key(let cells) = change.row, cells.count == columns.count,
+            authors?.isCounted(cells) == true || table.keyColumns.isEmpty
+        else { return (change.row, [:]) }
+        let lost = Dictionary(zip(columns, cells)) { first, _ in first }
+            .filter { !schema.hasSameMeaning($0.value, in: $0.key, of: change.table, since: rowColumns) }
+        return (schema.nameOfCounted(cells, of: columns, in: table, since: rowColumns), lost)
+    }
+
+    /// Whether this schema has no value for a cell that an edit gives a row.
+    private func isLost(_ column: String, _ cell: Cell, of edited: EditedRow) -> Bool {
+        !edited.table.columns.contains(column) || edited.table.keyColumns.contains(column)
+            || !schema.hasSameMeaning(cell, in: column, of: edited.row.table, since: edited.rowColumns)
+    }
+
+    /// Whether the row that an author deleted is this row; logs what isn't deleted otherwise.
+    private mutating func isDeleted(_ edited: EditedRow, _ lost: [String: Cell]) -> Bool {
+        let (name, rowColumns) = (edited.row.table, edited.rowColumns)
+        // Once an earlier set has given the row a new value, a name with the column's default is another row's.
+        let kept = lost.filter { column, _ in
+            edited.table.columns.contains(column)
+                && unseenRowColumns.contains {
+                    $0.table(of: column, in: name) != rowColumns.table(of: column, in: name)
+                }
+        }
+        if !kept.isEmpty { log(.schemaChanged, edited.row, kept: kept) }
+        return kept.isEmpty
+    }
+
+    /// Returns what an insert gives a row in this schema; logs what it can't hold, and what its name lost.
+    private mutating func adapt(
+        _ inserted: InsertedRow,
+        of edited: EditedRow,
+        _ lostOfName: [String: Cell]
+    ) -> InsertedRow {
+        let (table, added) = (edited.table, addedDefaults[edited.row.table])
+        var inserted = inserted
+        let lost = lostOfName.merging(
+            inserted.cells.filter { isLost($0, $1, of: edited) && added?[$0] != $1 }
+        ) { $1 }
+        if !lost.isEmpty { log(.schemaChanged, edited.row, lost: lost) }
+        inserted.cells = inserted.cells.filter { !isLost($0.key, $0.value, of: edited) }
+        inserted.dangling.formIntersection(table.columns)
+        guard !schema.isCounted(edited.row) else { return inserted }
+        for column in table.valueColumns {
+            inserted.cells[column] = table.stored(
+                inserted.cells[column] ?? table.defaults[column] ?? .null,
+                in: column
+            )
+        }
+        return inserted
+    }
+
+    /// Returns what an update changes in this schema, if anything; logs what it can't.
+    private mutating func adapt(_ cells: [String: UpdatedCell], of edited: EditedRow) -> [String: UpdatedCell]? {
+        let lost = cells.mapValues(\.new).filter { isLost($0, $1, of: edited) }
+        if !lost.isEmpty { log(.schemaChanged, edited.row, lost: lost) }
+        guard lost.count < cells.count else { return nil }
+        let kept = cells.filter { lost[$0.key] == nil }.map { column, cell in
+            var cell = cell
+            cell.new = edited.table.stored(cell.new, in: column)
+            return (column, cell)
+        }
+        return Dictionary(kept) { first, _ in first }
     }
 
     /// Whether a table's rows have other names than in the author's schema.

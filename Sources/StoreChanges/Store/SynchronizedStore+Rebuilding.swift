@@ -56,66 +56,120 @@ extension SynchronizedStore {
         _ identity: Identity,
         options: Options
     ) throws -> Bool {
-        let rebuilt = replicaURL.appendingPathExtension("rebuilt")
-        var former: SynchronizedStore?
-        var isOtherStore = false
+        let rebuilding = Rebuilding(
+            replica: replicaURL,
+            store: store,
+            sources: sources,
+            identity: identity,
+            options: options
+        )
+        let former: FormerReplica
         do {
-            former = try SynchronizedStore(storeAt: store, replicaAt: replicaURL, identity, options: options)
-            former?.replica.capturesVoidSets = true
-            try former?.adopt()
-            _ = try former?.recordChanges(allowsDeletions: sources.allowsDeletions)
-        } catch let error as StoreChangesError where error.code == .corrupt {
-            // Only a replica that is damaged is given up, since it has what isn't published: not for a damaged store, nor for a
-            // read that failed.
-            if let cause = error.cause as? DatabaseError, cause.fault(ofDatabaseAt: replicaURL.path) != .damage {
-                throw StoreChangesError(cause, storeAt: store, replicaAt: replicaURL)
-            }
-            guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }
-            former = nil
+            former = try rebuilding.openFormer()
         } catch let error as StoreChangesError where error.code == .newerSchema {
+            try rebuilding.takeOlderSchema()
+            return true
+        }
+        try rebuilding.replace(former)
+        return former.opened != nil
+    }
+
+    /// The replica that a rebuilt one replaces.
+    private struct FormerReplica {
+        /// The replica, with the edits of its store recorded; `nil` if it's damaged.
+        var opened: SynchronizedStore?
+        /// Whether the store isn't the replica's, so that its edits aren't recorded.
+        var isOfOtherStore = false
+    }
+
+    /// What is built again, and from what.
+    private struct Rebuilding {
+        let replica: URL
+        let store: URL
+        let sources: Sources
+        let identity: Identity
+        let options: Options
+
+        private var rebuilt: URL { replica.appendingPathExtension("rebuilt") }
+
+        /// Opens the replica, and records what its store has gained since.
+        ///
+        /// Only a replica that is damaged is given up, since it has what isn't published: not for a damaged store, nor for a
+        /// read that failed.
+        func openFormer() throws -> FormerReplica {
+            var opened: SynchronizedStore?
+            do {
+                let former = try SynchronizedStore(storeAt: store, replicaAt: replica, identity, options: options)
+                opened = former
+                former.replica.capturesVoidSets = true
+                try former.adopt()
+                _ = try former.recordChanges(allowsDeletions: sources.allowsDeletions)
+            } catch let error as StoreChangesError where error.code == .corrupt {
+                if let cause = error.cause as? DatabaseError, cause.fault(ofDatabaseAt: replica.path) != .damage {
+                    throw StoreChangesError(cause, storeAt: store, replicaAt: replica)
+                }
+                guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }
+                return FormerReplica(opened: nil)
+            } catch let error as StoreChangesError
+                where error.code == .storeReplaced && opened != nil && options.takesOtherStore
+            {
+                return FormerReplica(opened: opened, isOfOtherStore: true)
+            }
+            return FormerReplica(opened: opened)
+        }
+
+        /// Makes the store's older schema the replica's newest.
+        func takeOlderSchema() throws {
             var options = options
             options.takesOlderSchema = true
-            _ = try SynchronizedStore(storeAt: store, replicaAt: replicaURL, identity, options: options)
-            return true
-        } catch let error as StoreChangesError
-            where error.code == .storeReplaced && former != nil && options.takesOtherStore
-        {
-            isOtherStore = true
+            _ = try SynchronizedStore(storeAt: store, replicaAt: replica, identity, options: options)
         }
-        var formerState: FormerState?
-        var buildingOptions = options
-        // Another store must not bring the rebuilt replica to its schema either.
-        buildingOptions.isRebuilding = !isOtherStore
-        defer { try? remove(rebuilt) }
-        do {
-            repeat {
-                try remove(rebuilt)
-                try createReplica(at: rebuilt, from: sources.beginning, identity) {
-                    try $0.takeVersions(of: former, sources.sets)
+
+        /// Builds a replica and replaces the former one, unless that has changed meanwhile: then it starts over.
+        func replace(_ former: FormerReplica) throws {
+            defer { try? SynchronizedStore.remove(rebuilt) }
+            do {
+                var isReplaced = false
+                while !isReplaced {
+                    let state = try build(from: former)
+                    isReplaced = try SynchronizedStore.replace(replica, by: rebuilt) {
+                        try isUnchanged(former, since: state)
+                    }
                 }
-                let building = try SynchronizedStore(
-                    storeAt: store,
-                    replicaAt: rebuilt,
-                    identity,
-                    options: buildingOptions
-                )
-                formerState = try building.integrate(sources, former)
-                if !isOtherStore { _ = try building.recordChanges(taking: former == nil ? .both : .remote) }
-            } while try !replace(replicaURL, by: rebuilt) {
-                guard let former else { return true }
-                // The rebuilt replica lacks what another process has recorded since, and has taken the store as it is.
-                guard try former.replicaDatabase.read({ _ in try FormerState(former.replica) }) == formerState else {
-                    return false
-                }
-                // What an app wrote meanwhile is captured by the former replica first.
-                return try isOtherStore
-                    || former.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty
+            } catch let error as CocoaError {
+                throw StoreChangesError(.cannotWrite, "\(replica.path) can't be replaced.", cause: error)
+            } catch let error as StoreChangesError where error.code == .newerSchema {
+                throw StoreChangesError.olderThanBaseline
             }
-            return former != nil
-        } catch let error as CocoaError {
-            throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
-        } catch let error as StoreChangesError where error.code == .newerSchema {
-            throw StoreChangesError.olderThanBaseline
+        }
+
+        /// Builds a replica beside the former one; returns the state of the former one that gave its sets.
+        private func build(from former: FormerReplica) throws -> FormerState? {
+            try SynchronizedStore.remove(rebuilt)
+            try SynchronizedStore.createReplica(at: rebuilt, from: sources.beginning, identity) {
+                try $0.takeVersions(of: former.opened, sources.sets)
+            }
+            var options = options
+            // Another store must not bring the rebuilt replica to its schema either.
+            options.isRebuilding = !former.isOfOtherStore
+            let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
+            let state = try building.integrate(sources, former.opened)
+            if !former.isOfOtherStore {
+                _ = try building.recordChanges(taking: former.opened == nil ? .both : .remote)
+            }
+            return state
+        }
+
+        /// Whether a rebuilt replica has all that the former one has; no process uses either.
+        private func isUnchanged(_ former: FormerReplica, since state: FormerState?) throws -> Bool {
+            guard let opened = former.opened else { return true }
+            // The rebuilt replica lacks what another process has recorded since, and has taken the store as it is.
+            guard try opened.replicaDatabase.read({ _ in try FormerState(opened.replica) }) == state else {
+                return false
+            }
+            // What an app wrote meanwhile is captured by the former replica first.
+            return try former.isOfOtherStore
+                || opened.recordChangesLocked(allowsDeletions: sources.allowsDeletions).isEmpty
         }
     }
 

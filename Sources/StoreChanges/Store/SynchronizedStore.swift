@@ -149,12 +149,7 @@ package final class SynchronizedStore {
             throw StoreChangesError(error, storeAt: url)
         }
         unsuitableTables = schema.reports.filter(\.isUnsuitable).map(\.table)
-        tablesWithoutNaturalKey = schema.tables.filter {
-            switch $0.key {
-            case .integer, .none: true
-            case .meaningful, .natural: false
-            }
-        }.map(\.name)
+        tablesWithoutNaturalKey = schema.tables.filter(\.lacksNaturalKey).map(\.name)
         let lock = try Self.lock(replicaURL)
         self.lock = lock
         defer { lock.unlock() }
@@ -169,16 +164,10 @@ package final class SynchronizedStore {
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.replicaConfiguration)
             replica = try replicaDatabase.write { db in
                 let connection = SQLConnection(db)
-                guard try isNew || Replica.exists(in: connection) else {
-                    throw DatabaseError.noReplica
-                }
+                guard try isNew || Replica.exists(in: connection) else { throw DatabaseError.noReplica }
                 if !options.isRebuilding {
-                    try Replica.refuseOtherSchema(
-                        schema,
-                        ofStoreWith: token,
-                        in: connection,
-                        unlessTaken: options.takesOtherStore
-                    )
+                    let takesOther = options.takesOtherStore
+                    try Replica.refuseOtherSchema(schema, ofStoreWith: token, in: connection, unlessTaken: takesOther)
                 }
                 return try Replica(db, schema, identity, takesOlderSchema: options.takesOlderSchema)
             }
@@ -377,5 +366,15 @@ package final class SynchronizedStore {
     /// All of the state, for tests and small documents.
     package func content() throws -> StateContent {
         try locked { try replicaDatabase.read { _ in try replica.content() } }
+    }
+}
+
+extension TableSchema {
+    /// Whether no key identifies the table's rows in another document.
+    fileprivate var lacksNaturalKey: Bool {
+        switch key {
+        case .integer, .none: true
+        case .meaningful, .natural: false
+        }
     }
 }

@@ -79,35 +79,9 @@ extension ApplicationRegistrationOperation {
             )
         }
         let new = try await newApplication(context)
-        // Even a device that is set up again doesn't recreate an encrypted application without encryption.
-        let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
-        guard !wasEncrypted || new.info.isEncrypted else {
-            throw StoreSyncError(
-                .encryptionDowngraded,
-                """
-                \(request.application) was encrypted when this device last saw it, and this device doesn't create it again \
-                without encryption. Nothing was written. Give a password, or use another state directory (--state).
-                """
-            )
-        }
+        try await refuseDowngrade(to: new, context)
         let creation = Creation(application: new, client: try await clientIdentifier(context))
-        let capabilities = try await hooks.backend.capabilities()
-        let isOurs: Bool
-        if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) {
-            isOurs = try await createAside(creation, context)
-        } else if capabilities.contains(.exclusiveCreate) {
-            isOurs = try await createInPlace(creation, context)
-        } else {
-            throw StoreSyncError(
-                .unsupportedStorage,
-                """
-                \(hooks.backend.identity) can neither create a file nor move a directory exclusively: two devices that \
-                register first could overwrite each other. Nothing was created. If the server or the network was faulty \
-                just now, try again.
-                """
-            )
-        }
-        guard isOurs else { return try await joinWinner(creation, context) }
+        guard try await write(creation, remote, context) else { return try await joinWinner(creation, context) }
         if request.isSetup {
             // What this device knew of a former application's documents no longer applies.
             let made = BegunReplacement(epoch: new.info.epoch, client: creation.client.rawValue)
@@ -115,6 +89,40 @@ extension ApplicationRegistrationOperation {
         }
         try await remember(creation.membership, context)
         return registration(of: creation.membership, didCreate: true)
+    }
+
+    /// Refuses to create an encrypted application again without encryption, even on a device that is set up again.
+    private func refuseDowngrade(to new: NewApplication, _ context: OperationContext) async throws {
+        let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
+        guard wasEncrypted, !new.info.isEncrypted else { return }
+        throw StoreSyncError(
+            .encryptionDowngraded,
+            """
+            \(request.application) was encrypted when this device last saw it, and this device doesn't create it again \
+            without encryption. Nothing was written. Give a password, or use another state directory (--state).
+            """
+        )
+    }
+
+    /// Writes an application in the way that the storage supports; returns whether no other device was faster.
+    private func write(
+        _ creation: Creation,
+        _ remote: RemoteState,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        let capabilities = try await hooks.backend.capabilities()
+        if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) {
+            return try await createAside(creation, context)
+        }
+        if capabilities.contains(.exclusiveCreate) { return try await createInPlace(creation, context) }
+        throw StoreSyncError(
+            .unsupportedStorage,
+            """
+            \(hooks.backend.identity) can neither create a file nor move a directory exclusively: two devices that \
+            register first could overwrite each other. Nothing was created. If the server or the network was faulty \
+            just now, try again.
+            """
+        )
     }
 
     /// Asks whether to encrypt, and creates the keys, for the existing registration if there is one.

@@ -50,28 +50,7 @@ public actor PasswordChangeOperation: Operation {
     ///   `deregistered`, `unsupportedStorage` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> Int {
         try await translatingErrors {
-            let key = ApplicationKey(hooks.backend, hierarchy.application)
-            let unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
-            let files = try await EncryptionFiles.fetch(hooks, hierarchy)
-            let exists = try await hooks.applicationDirectoryExists(hierarchy)
-            guard exists else {
-                throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
-            }
-            let seal = try await unlocking.seal(files, context)
-            try await unlocking.refuseRemovedClient(seal, context)
-            // An interrupted write must leave the former file.
-            guard try await hooks.backend.capabilities().contains(.atomicReplace) else {
-                throw StoreSyncError(
-                    .unsupportedStorage,
-                    "\(hooks.backend.identity) doesn't replace files in one step, so the only file that opens the application could be lost. The password was not changed."
-                )
-            }
-            guard let master = seal.key?.master, let former = files.passwordTest else {
-                throw StoreSyncError(
-                    .encryptionMismatch,
-                    "\(hierarchy.application) is not encrypted, so it has no password."
-                )
-            }
+            let (former, master) = try await unlock(context)
             context.reportProgress(0.3)
             let changed = try await KeyFile(former).changingPassword(
                 to: password,
@@ -82,40 +61,81 @@ public actor PasswordChangeOperation: Operation {
             context.reportProgress(0.8)
             try Task.checkCancellation()
             // Only one operation of this device relies on the claim of its client.
-            let lock = try await context.blocking { [state] in
+            let lock = try await context.blocking { [state, key] in
                 try state.lock(.password(key), .exclusive, by: context.name)
             }
             defer { lock.release() }
-            let client = try await context.blocking { [state] in try state.peekClientIdentifier(for: key) }
+            let client = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
             // The write changes the password, and an interruption must not hide that.
-            let isChanged = try await context.shielded { [hooks, hierarchy, state] in
-                guard try await hooks.changePassword(from: former, to: changed, by: client, hierarchy) else {
-                    return false
-                }
-                do {
-                    try await context.blocking { try state.noteKeyFile(changed, for: key) }
-                } catch let error as StoreSyncError {
-                    throw StoreSyncError(
-                        error.code,
-                        """
-                        The password of \(hierarchy.application) is changed, but this device couldn't note that. \
-                        \(error.message) Then run the command again with the same new password.
-                        """,
-                        cause: error
-                    )
-                }
-                return true
+            let isChanged = try await context.shielded {
+                try await self.write(changed, insteadOf: former, by: client, context)
             }
-            guard isChanged else {
-                throw StoreSyncError(
-                    .busy,
-                    """
-                    The new password of \(hierarchy.application) was not saved, probably because another device is changing \
-                    the password. Find out which password is valid now, then try again.
-                    """
-                )
-            }
+            guard isChanged else { throw lostRace }
             return Int(changed.passwordVersion)
         }
+    }
+
+    private var key: ApplicationKey { ApplicationKey(hooks.backend, hierarchy.application) }
+
+    /// Returns the file that wraps the key, and the key, which the former password opens if this device doesn't have it.
+    ///
+    /// - Throws: ``StoreSyncError`` if the password can't be changed.
+    private func unlock(_ context: OperationContext) async throws -> (passwordTest: [UInt8], master: MasterKey) {
+        let unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
+        let files = try await EncryptionFiles.fetch(hooks, hierarchy)
+        let exists = try await hooks.applicationDirectoryExists(hierarchy)
+        guard exists else {
+            throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
+        }
+        let seal = try await unlocking.seal(files, context)
+        try await unlocking.refuseRemovedClient(seal, context)
+        // An interrupted write must leave the former file.
+        guard try await hooks.backend.capabilities().contains(.atomicReplace) else {
+            throw StoreSyncError(
+                .unsupportedStorage,
+                "\(hooks.backend.identity) doesn't replace files in one step, so the only file that opens the application could be lost. The password was not changed."
+            )
+        }
+        guard let master = seal.key?.master, let former = files.passwordTest else {
+            throw StoreSyncError(
+                .encryptionMismatch,
+                "\(hierarchy.application) is not encrypted, so it has no password."
+            )
+        }
+        return (former, master)
+    }
+
+    /// Writes the changed file and notes that on this device; returns whether the file was still the former one.
+    private func write(
+        _ changed: KeyFile,
+        insteadOf former: [UInt8],
+        by client: String?,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        guard try await hooks.changePassword(from: former, to: changed, by: client, hierarchy) else { return false }
+        do {
+            try await context.blocking { [state, key] in try state.noteKeyFile(changed, for: key) }
+        } catch let error as StoreSyncError {
+            throw StoreSyncError(
+                error.code,
+                """
+                The password of \(hierarchy.application) is changed, but this device couldn't note that. \
+                \(error.message) Then run the command again with the same new password.
+                """,
+                cause: error
+            )
+        }
+        return true
+    }
+
+    /// The error of a write that another device's has overtaken.
+    private var lostRace: StoreSyncError {
+        StoreSyncError(
+            .busy,
+            """
+            The new password of \(hierarchy.application) was not saved, probably because another device is changing \
+            the password. Find out which password is valid now, then try again.
+            """
+        )
     }
 }

@@ -15,36 +15,9 @@ extension DocumentRegistrationOperation {
         }
         // Before the question and the advice: what is left has to be removed first.
         if remote.deleted != nil, let other = try await joinSuccessor(context) { return other }
-        guard request.mayCreateDocument else {
-            throw remote.deleted != nil
-                ? StoreSyncError(
-                    .documentDeleted,
-                    "\(request.document) was deleted. Pushing it with --recreate creates it again."
-                )
-                : StoreSyncError(
-                    .documentNotFound,
-                    "\(application.application) has no document \(request.document). Check the name; a push or sync creates it."
-                )
-        }
-        async let listed = hooks.listDocuments(application.hierarchy)
-        async let isRemovedNow = remote.deleted == nil ? isRemoved() : false
-        try await request.document.refuseLookalike(among: listed)
-        guard try await !isRemovedNow else { throw isBeingRemoved }
-        try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
-        let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
-        guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
-            throw CancellationError()
-        }
-        var info = DocumentInfo(
-            document: request.document.rawValue,
-            description: request.description,
-            userInfo: request.userInfo,
-            originalDevice: application.client.rawValue,
-            originalDeviceDescription: application.clientDescription,
-            integrityKey: UUID().uuidString,
-            isRecreated: remote.deleted != nil
-        )
-        info.predecessors = remote.deleted?.successorsPredecessors ?? []
+        guard request.mayCreateDocument else { throw creationNotAllowed(remote) }
+        try await confirmCreation(remote, context)
+        let info = newInfo(remote)
         var remote = remote
         if remote.deleted != nil {
             // The answer to the question may have taken long.
@@ -63,6 +36,49 @@ extension DocumentRegistrationOperation {
         }
         let key = try integrityKey(info, remote, nil)
         return try await complete(Found(info: info, key: key, didCreate: true), remote, context)
+    }
+
+    /// The error of a request that creates no document.
+    private func creationNotAllowed(_ remote: RemoteState) -> StoreSyncError {
+        remote.deleted != nil
+            ? StoreSyncError(
+                .documentDeleted,
+                "\(request.document) was deleted. Pushing it with --recreate creates it again."
+            )
+            : StoreSyncError(
+                .documentNotFound,
+                "\(application.application) has no document \(request.document). Check the name; a push or sync creates it."
+            )
+    }
+
+    /// Refuses a document that can't be created now under its name, and asks the user about any other one.
+    ///
+    /// - Throws: ``StoreSyncError``; `CancellationError` if the user doesn't want the document.
+    private func confirmCreation(_ remote: RemoteState, _ context: OperationContext) async throws {
+        async let listed = hooks.listDocuments(application.hierarchy)
+        async let isRemovedNow = remote.deleted == nil ? isRemoved() : false
+        try await request.document.refuseLookalike(among: listed)
+        guard try await !isRemovedNow else { throw isBeingRemoved }
+        try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
+        let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
+        guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
+            throw CancellationError()
+        }
+    }
+
+    /// The info of the document that this device creates, which may succeed a deleted one.
+    private func newInfo(_ remote: RemoteState) -> DocumentInfo {
+        var info = DocumentInfo(
+            document: request.document.rawValue,
+            description: request.description,
+            userInfo: request.userInfo,
+            originalDevice: application.client.rawValue,
+            originalDeviceDescription: application.clientDescription,
+            integrityKey: UUID().uuidString,
+            isRecreated: remote.deleted != nil
+        )
+        info.predecessors = remote.deleted?.successorsPredecessors ?? []
+        return info
     }
 
     /// Joins the successor of a deleted document that another device has just created.

@@ -97,23 +97,9 @@ public actor WholeStoreDownloadOperation: Operation {
                 try state.rollbackMemory(for: key, document.integrityKey)
             )
         }
-        var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
-        let source = try await source(of: &choice, memory)
-        let journal = state.pullJournal(of: store.path, in: key)
-        let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
-        try await context.blocking { StoreReplacement.removeLeftovers(of: store, but: kept) }
-        let plan = DownloadPlan(
-            document: document,
-            key: key,
-            store: store,
-            source: source,
-            arrivals: kept.isEmpty ? [StoreReplacement.temporaryURL(for: store)] : kept,
-            choice: choice,
-            memory: memory,
-            missing: try refuseRollback(source, choice, memory)
-        )
+        let plan = try await plan(for: store, published, memory, context)
         let local = try await localState(of: plan, record, context)
-        let isUnchanged = local.content.map { $0.root == source.contentRoot } ?? false
+        let isUnchanged = local.content.map { $0.root == plan.source.contentRoot } ?? false
         if isUnchanged {
             await discard(plan, context)
             try await fetchAppliedSets(of: plan, progress(of: plan, context))
@@ -127,16 +113,40 @@ public actor WholeStoreDownloadOperation: Operation {
             at: state.now(),
             hooks.backend.recentSyncHooks
         )
-        let bytes = (try? await context.blocking { try store.byteCount }) ?? source.totalBytes
+        let bytes = (try? await context.blocking { try store.byteCount }) ?? plan.source.totalBytes
         return WholeStoreDownload(
             client: document.application.client,
-            from: source.client,
-            generation: source.generation,
+            from: plan.source.client,
+            generation: plan.source.generation,
             bytes: bytes,
-            storedBytes: source.storedBytes ?? bytes,
+            storedBytes: plan.source.storedBytes ?? bytes,
             isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
-            warnings: document.allWarnings + choice.warnings + forgotten + recorded
+            warnings: document.allWarnings + plan.choice.warnings + forgotten + recorded
+        )
+    }
+
+    /// Chooses the upload, and removes what former downloads left that this one doesn't resume.
+    private func plan(
+        for store: LocalStore,
+        _ published: PublishedStores,
+        _ memory: RollbackMemory,
+        _ context: OperationContext
+    ) async throws -> DownloadPlan {
+        var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
+        let source = try await source(of: &choice, memory)
+        let journal = state.pullJournal(of: store.path, in: key)
+        let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
+        try await context.blocking { StoreReplacement.removeLeftovers(of: store, but: kept) }
+        return DownloadPlan(
+            document: document,
+            key: key,
+            store: store,
+            source: source,
+            arrivals: kept.isEmpty ? [StoreReplacement.temporaryURL(for: store)] : kept,
+            choice: choice,
+            memory: memory,
+            missing: try refuseRollback(source, choice, memory)
         )
     }
 

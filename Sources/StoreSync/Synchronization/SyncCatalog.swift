@@ -31,40 +31,6 @@ struct SyncCatalog: Sendable {
     /// How often a head that was replaced meanwhile is looked up again.
     private static let maximumListings = 4
 
-    /// What other clients have published.
-    struct News: Sendable {
-        var sets: [ReceivedSet] = []
-        /// The heads that name the sets.
-        var heads: [SyncHead] = []
-        /// The names of all heads that the remote lists.
-        var listed: Set<String> = []
-        /// The names of this client's heads among them.
-        var own: [SyncHeadName] = []
-        /// Clients that have published more than the remote shows now.
-        var rolledBack: [RemoteIdentifier] = []
-        /// The number of the last set that counts of each client whose removal this device has noted.
-        var removals: [String: UInt64] = [:]
-        /// Clients whose sets this device lacks, although they were removed because baselines contain them.
-        var gaps: [RemoteIdentifier] = []
-        /// Warnings about files that can't be used, in full sentences.
-        var warnings: [String] = []
-        /// The clients whose files these are.
-        var unreadable: Set<RemoteIdentifier> = []
-        /// Clients whose heads name sets that can't be read.
-        var incomplete: Set<RemoteIdentifier> = []
-        /// Whether some of the sets are only in a baseline.
-        var hasSetsFromBaselines = false
-
-        /// What the heads say of the log, and what this device had noted.
-        var log: LogNews {
-            var news = LogNews()
-            news.heads = heads.map(\.content)
-            let removals = heads.reduce(removals) { $0.merging($1.removals, uniquingKeysWith: max) }
-            for (client, sequence) in removals { news.removals[ClientID(rawValue: client)] = sequence }
-            return news
-        }
-    }
-
     /// Fetches the change sets that this device doesn't have.
     ///
     /// What can't be read holds up no other client: it may still be arriving. If a client's head is older than a head that
@@ -83,6 +49,26 @@ struct SyncCatalog: Sendable {
         besides known: [ClientID: SeenSet],
         _ memory: SynchronizationMemory,
         listing: [String]? = nil
+    ) async throws -> News {
+        var news = try await newHeads(for: client, memory, listing: listing)
+        // A removed client doesn't publish again what the storage has lost of it. The removal's note may be lost by now, too.
+        let noted = news.log.removals
+        news.rolledBack.removeAll { noted[ClientID(rawValue: $0.rawValue)] != nil }
+        if !news.rolledBack.isEmpty {
+            let removed = try await removed(Set(news.rolledBack))
+            news.rolledBack.removeAll(where: removed.contains)
+        }
+        news.gaps = news.gaps(besides: known, memory)
+        guard news.gaps.isEmpty, news.rolledBack.isEmpty else { return news }
+        try await fetchSets(&news, besides: known)
+        return news
+    }
+
+    /// Reads the newest head of each client that this device doesn't know yet.
+    private func newHeads(
+        for client: RemoteIdentifier,
+        _ memory: SynchronizationMemory,
+        listing: [String]?
     ) async throws -> News {
         var news = News()
         var listing = listing
@@ -105,21 +91,11 @@ struct SyncCatalog: Sendable {
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }
         }
-        // A removed client doesn't publish again what the storage has lost of it. The removal's note may be lost by now, too.
-        let noted = news.log.removals
-        news.rolledBack.removeAll { noted[ClientID(rawValue: $0.rawValue)] != nil }
-        if !news.rolledBack.isEmpty {
-            let removed = try await removed(Set(news.rolledBack))
-            news.rolledBack.removeAll(where: removed.contains)
-        }
-        news.gaps = news.heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
-        // A removed client's head goes once baselines contain its sets. Then only the note says how many sets it had.
-        let baseline = SyncBaseline.newest(of: memory.baselines + news.heads.flatMap(\.baselines)).first
-        news.gaps += noted.filter { client, last in
-            last > known[client]?.sequence ?? 0 && last <= baseline?.vector[client.rawValue] ?? 0
-                && !news.listed.contains { SyncHeadName($0)?.client.rawValue == client.rawValue }
-        }.keys.compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
-        guard news.gaps.isEmpty, news.rolledBack.isEmpty else { return news }
+        return news
+    }
+
+    /// Fetches the sets that heads name, and leaves out the heads whose sets can't be read.
+    private func fetchSets(_ news: inout News, besides known: [ClientID: SeenSet]) async throws {
         let results = try await sets(of: news.heads, besides: known)
         for (head, result) in zip(news.heads, results) {
             news.sets += result.value ?? []
@@ -130,7 +106,6 @@ struct SyncCatalog: Sendable {
         }
         // So that the next synchronization reads it again.
         news.heads = zip(news.heads, results).filter { $0.1.value != nil }.map(\.0)
-        return news
     }
 
     // MARK: Heads

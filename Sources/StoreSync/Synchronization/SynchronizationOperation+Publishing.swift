@@ -194,16 +194,7 @@ extension SynchronizationOperation {
         let head = SyncHead(name, publication, memory, tail: setsInHead, published: state.now())
         guard head.isReadable else { throw try await tooLarge(memory.baselines, replica, context) }
         // Written before the head that names them.
-        for segment in files {
-            let named = publication.sets.filter { segment.first <= $0.sequence && $0.sequence <= segment.last }
-            let sets = try await content(of: named, replica, context)
-            published.bytes += Int64(try await catalog.create(segment, sets, by: client))
-            guard let digest = sets.last?.digest.rawValue else { continue }
-            // The next publication goes on after it if this one is interrupted.
-            let created = SynchronizationMemory.CreatedSegment(segment: segment, digest: digest)
-            published.memory.created = (published.memory.created ?? []) + [created]
-            try await remember(published.memory, context)
-        }
+        try await create(files, of: publication, &published, from: replica, context)
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
         memory.note(name)
         memory.created = nil
@@ -214,6 +205,28 @@ extension SynchronizationOperation {
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
         try await remember(memory, context)
         published.memory = memory
+    }
+
+    /// Creates files of this client with sets of a publication, and remembers each.
+    ///
+    /// If this publication is interrupted, the next one resumes after the last of them.
+    private func create(
+        _ files: [SyncSegment],
+        of publication: SynchronizedStore.Publication,
+        _ published: inout Published,
+        from replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws {
+        let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(published.memory.client))
+        for segment in files {
+            let named = publication.sets.filter { segment.first <= $0.sequence && $0.sequence <= segment.last }
+            let sets = try await content(of: named, replica, context)
+            published.bytes += Int64(try await catalog.create(segment, sets, by: client))
+            guard let digest = sets.last?.digest.rawValue else { continue }
+            let created = SynchronizationMemory.CreatedSegment(segment: segment, digest: digest)
+            published.memory.created = (published.memory.created ?? []) + [created]
+            try await remember(published.memory, context)
+        }
     }
 
     /// The bytes of sets that follow one another.

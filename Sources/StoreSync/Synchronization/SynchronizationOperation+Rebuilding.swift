@@ -146,9 +146,11 @@ extension SynchronizationOperation {
         return synchronization(
             merged,
             news,
-            sequence: unpublished.head.last?.sequence ?? 0,
-            changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
-            bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount }),
+            PublishedEdits(
+                sequence: unpublished.head.last?.sequence ?? 0,
+                changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
+                bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount })
+            ),
             warnings: news.gaps.isEmpty ? [] : [Self.previewLacksNews]
         )
     }

@@ -126,35 +126,62 @@ public actor SynchronizationOperation: Operation {
         try await goOnAsRegisteredClient(replica, &memory, context)
         // A replica that was put back from a backup may be a former client's, too.
         try await replica.using(context) { try $0.adopt() }
-        var listing = listing
-        if memory.sequence == nil {
-            listing = nil
-            // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
-            // device hasn't seen.
-            memory = try await publish(from: replica, besides: [], memory, context).memory
-        }
+        let isKnown = memory.sequence != nil
+        if !isKnown { try await introduce(replica, &memory, context) }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
-        let news = try await fetch(for: replica, listing: listing, &memory, context)
+        let news = try await fetch(for: replica, listing: isKnown ? listing : nil, &memory, context)
         memory.note(news)
         // A synchronization that fails doesn't record its time.
         let isFirst = memory.recorded == nil
-        memory.lastStore = .init(path: LocalPath(request.url.path), stateDirectory: state.path)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
-        let merged: Merged
-        do {
-            merged =
-                try await side == .remote
-                ? mergeInPlace(of: replica, news, context) : merge(news, into: replica, taking: side, context)
-        } catch let error as StoreSyncError where error.code == .identityTwice {
-            // Only a registered client synchronizes, so the next synchronization is the first of the new client.
-            _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
-            throw error
-        }
+        let merged = try await mergeAsRegisteredClient(news, into: replica, taking: side, context)
         let missing = (merged.isWaiting ? merged.waiting.map(\.rawValue) : []) + news.warnings
         memory.noteMissing(missing, at: state.now())
+        try await note(merged, news, in: replica, &memory, context)
+        // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.
+        var warnings = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
+        context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
+        let published = try await publish(from: replica, besides: news.own, memory, context)
+        memory = published.memory
+        if vacuums {
+            vacuum = try await vacuum(replica, &memory, context)
+        } else {
+            warnings = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
+        }
+        warnings += try await report(merged, of: replica, isFirst: isFirst, &memory, context)
+        var result = synchronization(
+            merged,
+            news,
+            PublishedEdits(sequence: published.sequence, changes: publishedChanges, bytes: published.bytes),
+            warnings: warnings
+        )
+        result.isComplete = missing.isEmpty
+        return result
+    }
+
+    /// Publishes what a new client has, so that other devices know of it before it fetches what they have.
+    ///
+    /// From then on they forget nothing that this device hasn't seen.
+    private func introduce(
+        _ replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
+        memory = try await publish(from: replica, besides: [], memory, context).memory
+    }
+
+    /// Remembers what was merged, and to which document the store belongs.
+    private func note(
+        _ merged: Merged,
+        _ news: SyncCatalog.News,
+        in replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
         unreadableClients = news.unreadable
         // A file that was never a head names no edits for which other devices wait, and may never go away.
         if !merged.isWaiting, news.incomplete.isEmpty, !news.hasSetsFromBaselines { hasTriedBaselines = false }
+        memory.lastStore = .init(path: LocalPath(request.url.path), stateDirectory: state.path)
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
         try await context.blocking { [state, key, request, document] in
@@ -165,16 +192,25 @@ public actor SynchronizationOperation: Operation {
                 integrityKey: document.integrityKey
             )
         }
-        // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.
-        var late = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
-        context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
-        let published = try await publish(from: replica, besides: news.own, memory, context)
-        memory = published.memory
-        if vacuums {
-            vacuum = try await vacuum(replica, &memory, context)
-        } else {
-            late = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
-        }
+    }
+
+    /// Records when this client synchronized, and returns what the user is told once.
+    ///
+    /// - Parameters:
+    ///   - merged: What merging did.
+    ///   - replica: The replica.
+    ///   - isFirst: Whether no synchronization of this client has recorded its time.
+    ///   - memory: What this device remembers.
+    ///   - context: The operation's context.
+    /// - Returns: Warnings, in full sentences.
+    /// - Throws: ``StoreSyncError``.
+    private func report(
+        _ merged: Merged,
+        of replica: SynchronizedReplica,
+        isFirst: Bool,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> [String] {
         // Before the time is recorded: if this fails, the next synchronization is still the first one.
         let others = isFirst ? try await warningsOfOtherDocuments(than: replica, context) : []
         var warnings = try await recordSync(of: replica, &memory, context) + others
@@ -185,16 +221,7 @@ public actor SynchronizationOperation: Operation {
             try await replica.using(context) { try $0.forgetNamesAddedAgain() }
             warnings.append(Self.warning(ofNamesAddedAgain: names))
         }
-        var result = synchronization(
-            merged,
-            news,
-            sequence: published.sequence,
-            changes: publishedChanges,
-            bytes: published.bytes,
-            warnings: late + warnings
-        )
-        result.isComplete = missing.isEmpty
-        return result
+        return warnings
     }
 
     /// Records on the remote when this client synchronized, if the time there is old: lists show it.
@@ -231,121 +258,34 @@ public actor SynchronizationOperation: Operation {
         }
     }
 
-    /// Returns warnings about clients that merged the same edits to another result.
-    ///
-    /// One of both replicas is damaged, or an update of the app changed what merges, and only one device merged before it.
-    private static func differences(from heads: [SyncHead], _ store: SynchronizedStore) throws -> [String] {
-        try heads.compactMap { head in
-            guard let stable = head.content.stable, let theirs = head.fingerprint,
-                let own = try store.fingerprint(at: stable), own.contradicts(theirs)
-            else { return nil }
-            return """
-                This device and client \(head.name.client) have merged the same edits, and their stores differ. One of them \
-                merged before an update of the app, the other one after it, or what one of them remembers of the document is \
-                damaged. Synchronize with --rebuild on both.
-                """
-        }
+    /// The edits that a synchronization publishes.
+    struct PublishedEdits {
+        /// The number of this client's last set.
+        var sequence: UInt64
+        /// How many edits they are.
+        var changes: Int
+        /// The size of their files, in bytes.
+        var bytes: Int64
     }
 
     func synchronization(
         _ merged: Merged,
         _ news: SyncCatalog.News,
-        sequence: UInt64,
-        changes: Int,
-        bytes: Int64,
+        _ published: PublishedEdits,
         warnings: [String]
     ) -> Synchronization {
         Synchronization(
             client: client,
-            sequence: sequence,
+            sequence: published.sequence,
             transfer: transfer,
             applied: merged.applied,
-            publishedChanges: changes,
-            publishedBytes: bytes,
+            publishedChanges: published.changes,
+            publishedBytes: published.bytes,
             conflicts: merged.conflicts,
             waitingFor: news.incomplete.union(merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) })
                 .sorted(),
             warnings: document.allWarnings + asideWarnings + merged.warnings + news.warnings + warnings
         )
-    }
-
-    /// What merging did.
-    struct Merged: Sendable {
-        /// How many sets of all clients are integrated.
-        var setCount: UInt64
-        var applied: [String: ChangeCounts]
-        /// How many entries the conflict log has gained.
-        var conflicts: Int
-        var waiting: [ClientID]
-        /// Whether edits wait for others that have not arrived.
-        var isWaiting: Bool
-        /// The tables whose definitions keep their rows from synchronizing.
-        var unsuitableTables: [String]
-        /// What an update of the app has added again, after an earlier one had removed it; the device remembers it until
-        /// the user is told.
-        var addedAgain: String?
-        /// Warnings for the user, in full sentences.
-        var warnings: [String]
-    }
-
-    /// Merges news with what the user changed, and writes the result into the store.
-    func merge(
-        _ news: SyncCatalog.News,
-        into replica: SynchronizedReplica,
-        taking side: TakenSide?,
-        _ context: OperationContext
-    ) async throws -> Merged {
-        try await replica.using(context) { [request] store in
-            let former = try store.lastConflict()
-            let outcome = try store.synchronize(
-                with: news.sets,
-                news: news.log,
-                allowsDeletions: request.allowsDeletions,
-                taking: side
-            )
-            let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
-            let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
-            let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
-            return Merged(
-                setCount: SyncVector.total(try store.integratedSets().values.map(\.sequence)),
-                applied: outcome.written,
-                conflicts: try store.conflictCount(after: former),
-                waiting: waiting,
-                isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
-                unsuitableTables: store.unsuitableTables,
-                addedAgain: outcome.addedAgain,
-                warnings: update + missing + outcome.refusals.map(Self.warning)
-                    + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
-                    + (try Self.differences(from: news.heads, store))
-            )
-        }
-    }
-
-    /// Merges news into a store that is given up, and of which a copy is kept.
-    ///
-    /// The store is copied when the news are integrated, just before it's replaced: an app may write until then.
-    private func mergeInPlace(
-        of replica: SynchronizedReplica,
-        _ news: SyncCatalog.News,
-        _ context: OperationContext
-    ) async throws -> Merged {
-        let former = try await replica.using(context) { [news] store in
-            let former = try store.lastConflict()
-            try store.integrate(news.sets, news: news.log)
-            return former
-        }
-        try await setStoreAside(context)
-        var merged = try await merge(news, into: replica, taking: .remote, context)
-        merged.conflicts = try await replica.using(context) { try $0.conflictCount(after: former) }
-        return merged
-    }
-
-    private static func warning(of refusal: RefusalSummary) -> String {
-        let rows = refusal.count == 1 ? "1 row" : "\(refusal.count) rows"
-        return """
-            \(rows) of \(refusal.table) can't be written into the store of this device (\(refusal.reason)), and will be once \
-            the store takes them. Other devices have them. Update the app on this device, or edit what they clash with.
-            """
     }
 
     private static func warning(ofNamesAddedAgain names: String) -> String {
@@ -361,16 +301,6 @@ public actor SynchronizationOperation: Operation {
         \(names.joined(separator: ", ")). Run storesync check for the reasons.
         """
     }
-
-    private static func warning(ofStaleSearchIndex name: String) -> String {
-        """
-        The search index \(name) is out of date until the app rebuilds it, since it needs what only the app has, as a \
-        tokenizer. Open the app, or let it synchronize through its own connection.
-        """
-    }
-
-    private static let waitsForUpdate =
-        "Other devices have a newer version of the app. Their edits wait until the app on this device is updated."
 
     // MARK: Memory
 

@@ -57,7 +57,7 @@ extension WholeStoreUploadOperation {
         _ target: UploadTarget,
         _ context: OperationContext
     ) async throws -> (StoreRecord, FileDigests?) {
-        let (store, taken, published) = (content.store, content.taken, target.published)
+        let (store, published) = (content.store, target.published)
         let (records, isOther) = try await context.blocking { [state, key] in
             (try state.stores(of: key), try state.isFile(store, ofOtherDocumentThan: key))
         }
@@ -66,21 +66,9 @@ extension WholeStoreUploadOperation {
         var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
         new.file = store.file
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty else { return (new, nil) }
-        let digests = try await taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
+        let digests = try await content.taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
         let root = digests.root
-        let copied = records.first { record in
-            // A copy of a store that has to be replaced is a new store.
-            record.contentRoot == root.description && !record.mustReplace
-                && record.integrityKey == document.integrityKey
-        }
-        // What this device remembers is settled by what the store is, not by a mixture of two states.
-        if own?.pending != nil { try await taken.check(root, on: context.blockingExecutor) }
-        let settled = try await context.blocking { [state] in
-            try own.map { try state.settlePull(of: $0, contentRoot: root, file: store.file) }
-        }
-        var record = settled ?? copied?.settled(for: root.description)
-        record?.path = store.path
-        record?.file = store.file
+        var record = try await settled(own, among: records, content, root, context)
         if let former = record, former.mustReplace || former.integrityKey != document.integrityKey {
             // A user who creates a deleted document again wants the store with which that is done in it.
             let begins = document.isOwn && !former.mustReplace && former.pending == nil && published.names.isEmpty
@@ -105,6 +93,40 @@ extension WholeStoreUploadOperation {
             throw unrelated(store, published)
         }
         return (new, digests)
+    }
+
+    /// Returns what this device remembers of the store, or of a store of which it's a copy, for the store as it is now.
+    ///
+    /// - Parameters:
+    ///   - own: The record of the store, if there is one.
+    ///   - records: The records of the document's stores.
+    ///   - content: The store's content.
+    ///   - root: The content's digest.
+    ///   - context: The operation's context.
+    /// - Returns: The record; `nil` if this device remembers neither.
+    /// - Throws: ``StoreSyncError``.
+    private func settled(
+        _ own: StoreRecord?,
+        among records: [StoreRecord],
+        _ content: UploadContent,
+        _ root: ContentRoot,
+        _ context: OperationContext
+    ) async throws -> StoreRecord? {
+        let store = content.store
+        let copied = records.first { record in
+            // A copy of a store that has to be replaced is a new store.
+            record.contentRoot == root.description && !record.mustReplace
+                && record.integrityKey == document.integrityKey
+        }
+        // What this device remembers is settled by what the store is, not by a mixture of two states.
+        if own?.pending != nil { try await content.taken.check(root, on: context.blockingExecutor) }
+        let settled = try await context.blocking { [state] in
+            try own.map { try state.settlePull(of: $0, contentRoot: root, file: store.file) }
+        }
+        var record = settled ?? copied?.settled(for: root.description)
+        record?.path = store.path
+        record?.file = store.file
+        return record
     }
 
     private func replaced(_ store: LocalStore, _ published: PublishedStores) -> StoreSyncError {

@@ -10,7 +10,34 @@ extension VerificationOperation {
         _ own: RemoteIdentifier?,
         _ progress: TransferProgress
     ) async throws {
-        let (path, context) = (document.documentInfo, progress.context)
+        let context = progress.context
+        guard let found = try await checkInfo(of: document, context) else { return }
+        let info = found.info
+        // Other names are the software's that syncs the folder. TICoreDataSync's documents don't say which name is the key.
+        for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document)
+        where info?.integrityKey ?? key == key {
+            let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
+            // TICoreDataSync's own files may have any content.
+            try await check(try document.integrityKey(key), role) { _ in }
+        }
+        try await checkStructure(document, info, own, context)
+        let published = try await checkPublished(document, try await identity(of: document, info, context), progress)
+        try await checkFolders(published, document, own, context)
+        for stranger in published.strangers {
+            report.warnings.append("\(stranger) doesn't belong there; it does no harm.")
+            known.insert(stranger)
+        }
+    }
+
+    /// What the check of a document's info found.
+    private struct CheckedInfo {
+        /// `nil` if it's missing or can't be read.
+        var info: DocumentInfo?
+    }
+
+    /// Checks a document's info; `nil` if the document has nothing else to check, or is being removed.
+    private func checkInfo(of document: DocumentHierarchy, _ context: OperationContext) async throws -> CheckedInfo? {
+        let path = document.documentInfo
         var info: DocumentInfo?
         let role = ApplicationSeal.Role.documentInfo(document.document)
         let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
@@ -22,49 +49,45 @@ extension VerificationOperation {
         let isDeleted = try await wasDeleted(document, info, isThere: isThere || isLost)
         if isDeleted || !isThere {
             // An interrupted write leaves only a directory.
-            guard try await hooks.listItems(in: document.root)?.isEmpty == false else { return }
+            guard try await hooks.listItems(in: document.root)?.isEmpty == false else { return nil }
             if isDeleted {
                 report.warnings.append(StoreSyncError.removalInterrupted(document.document).message)
-                return
+                return nil
             }
             if !isLost {
                 report.warnings.append("\(path) is missing: the document's registration has not fully arrived.")
             }
         }
-        // Other names are the software's that syncs the folder. TICoreDataSync's documents don't say which name is the key.
-        for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document)
-        where info?.integrityKey ?? key == key {
-            let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
-            // TICoreDataSync's own files may have any content.
-            try await check(try document.integrityKey(key), role) { _ in }
-        }
-        try await checkStructure(document, info, own, context)
-        let identity = try await identity(of: document, info, context)
+        return CheckedInfo(info: info)
+    }
+
+    /// Checks what devices have published of a document, as far as its identity is known, and returns its uploads.
+    private func checkPublished(
+        _ document: DocumentHierarchy,
+        _ identity: DocumentIdentity?,
+        _ progress: TransferProgress
+    ) async throws -> PublishedStores {
         // Before the listing: a push of this device may end meanwhile.
-        let memory = try await context.blocking { [state, key = key(of: document)] in
+        let memory = try await progress.context.blocking { [state, key = key(of: document)] in
             try identity.map { try state.rollbackMemory(for: key, $0.integrityKey) }
         }
         var published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
-        if let identity, let memory {
-            try await checkClientNotes(on: .document(document, identity))
-            try await checkRecentSyncs(document, identity)
-            try await checkChangeSets(document, identity)
-            let assembler = StoreAssembler(
-                hierarchy: document,
-                seal: seal,
-                identity: identity,
-                progress: progress,
-                open: { [hooks] in try await hooks.openFile(at: $0, range: $1) }
-            )
-            published.manifests = try await checkUploads(published, memory, assembler)
-        } else {
+        guard let identity, let memory else {
             report.warnings.append("Sealed files in \(document.root) were read but not opened, for lack of its info.")
+            return published
         }
-        try await checkFolders(published, document, own, context)
-        for stranger in published.strangers {
-            report.warnings.append("\(stranger) doesn't belong there; it does no harm.")
-            known.insert(stranger)
-        }
+        try await checkClientNotes(on: .document(document, identity))
+        try await checkRecentSyncs(document, identity)
+        try await checkChangeSets(document, identity)
+        let assembler = StoreAssembler(
+            hierarchy: document,
+            seal: seal,
+            identity: identity,
+            progress: progress,
+            open: { [hooks] in try await hooks.openFile(at: $0, range: $1) }
+        )
+        published.manifests = try await checkUploads(published, memory, assembler)
+        return published
     }
 
     private func isStranger(

@@ -1,0 +1,130 @@
+import Operations
+import RemoteStorage
+import StoreChanges
+
+/// Merging what other devices published with what the user changed.
+extension SynchronizationOperation {
+    /// What merging did.
+    struct Merged: Sendable {
+        /// How many sets of all clients are integrated.
+        var setCount: UInt64
+        var applied: [String: ChangeCounts]
+        /// How many entries the conflict log has gained.
+        var conflicts: Int
+        var waiting: [ClientID]
+        /// Whether edits wait for others that have not arrived.
+        var isWaiting: Bool
+        /// The tables whose definitions keep their rows from synchronizing.
+        var unsuitableTables: [String]
+        /// What an update of the app has added again, after an earlier one had removed it; the device remembers it until
+        /// the user is told.
+        var addedAgain: String?
+        /// Warnings for the user, in full sentences.
+        var warnings: [String]
+    }
+
+    /// Merges news with the store, or into a store that is given up.
+    ///
+    /// If the identity of this device's last edits doesn't count any more, this device is another client from then on.
+    func mergeAsRegisteredClient(
+        _ news: SyncCatalog.News,
+        into replica: SynchronizedReplica,
+        taking side: TakenSide?,
+        _ context: OperationContext
+    ) async throws -> Merged {
+        do {
+            return try await side == .remote
+                ? mergeInPlace(of: replica, news, context) : merge(news, into: replica, taking: side, context)
+        } catch let error as StoreSyncError where error.code == .identityTwice {
+            // Only a registered client synchronizes, so the next synchronization is the first of the new client.
+            _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
+            throw error
+        }
+    }
+
+    /// Merges news with what the user changed, and writes the result into the store.
+    func merge(
+        _ news: SyncCatalog.News,
+        into replica: SynchronizedReplica,
+        taking side: TakenSide?,
+        _ context: OperationContext
+    ) async throws -> Merged {
+        try await replica.using(context) { [request] store in
+            let former = try store.lastConflict()
+            let outcome = try store.synchronize(
+                with: news.sets,
+                news: news.log,
+                allowsDeletions: request.allowsDeletions,
+                taking: side
+            )
+            let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
+            let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
+            let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
+            return Merged(
+                setCount: SyncVector.total(try store.integratedSets().values.map(\.sequence)),
+                applied: outcome.written,
+                conflicts: try store.conflictCount(after: former),
+                waiting: waiting,
+                isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
+                unsuitableTables: store.unsuitableTables,
+                addedAgain: outcome.addedAgain,
+                warnings: update + missing + outcome.refusals.map(Self.warning)
+                    + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
+                    + (try Self.differences(from: news.heads, store))
+            )
+        }
+    }
+
+    /// Merges news into a store that is given up, and of which a copy is kept.
+    ///
+    /// The store is copied when the news are integrated, just before it's replaced: an app may write until then.
+    private func mergeInPlace(
+        of replica: SynchronizedReplica,
+        _ news: SyncCatalog.News,
+        _ context: OperationContext
+    ) async throws -> Merged {
+        let former = try await replica.using(context) { [news] store in
+            let former = try store.lastConflict()
+            try store.integrate(news.sets, news: news.log)
+            return former
+        }
+        try await setStoreAside(context)
+        var merged = try await merge(news, into: replica, taking: .remote, context)
+        merged.conflicts = try await replica.using(context) { try $0.conflictCount(after: former) }
+        return merged
+    }
+
+    /// Returns warnings about clients that merged the same edits to another result.
+    ///
+    /// One of both replicas is damaged, or an update of the app changed what merges, and only one device merged before it.
+    private static func differences(from heads: [SyncHead], _ store: SynchronizedStore) throws -> [String] {
+        try heads.compactMap { head in
+            guard let stable = head.content.stable, let theirs = head.fingerprint,
+                let own = try store.fingerprint(at: stable), own.contradicts(theirs)
+            else { return nil }
+            return """
+                This device and client \(head.name.client) have merged the same edits, and their stores differ. One of them \
+                merged before an update of the app, the other one after it, or what one of them remembers of the document is \
+                damaged. Synchronize with --rebuild on both.
+                """
+        }
+    }
+
+    private static func warning(of refusal: RefusalSummary) -> String {
+        let rows = refusal.count == 1 ? "1 row" : "\(refusal.count) rows"
+        return """
+            \(rows) of \(refusal.table) can't be written into the store of this device (\(refusal.reason)), and will be once \
+            the store takes them. Other devices have them. Update the app on this device, or edit what they clash with.
+            """
+    }
+
+    private static func warning(ofStaleSearchIndex name: String) -> String {
+        """
+        The search index \(name) is out of date until the app rebuilds it, since it needs what only the app has, as a \
+        tokenizer. Open the app, or let it synchronize through its own connection.
+        """
+    }
+
+    private static let waitsForUpdate =
+        "Other devices have a newer version of the app. Their edits wait until the app on this device is updated."
+}
