@@ -1,6 +1,7 @@
 import Keychain
 import Operations
 package import RemoteStorage
+import StoreChanges
 import SyncCryptography
 import ThreadSupport
 
@@ -63,6 +64,22 @@ extension RemoteIdentifier {
 }
 
 extension StoreSyncError {
+    /// Returns what an error tells users, for a warning: sentences without the error's code and causes.
+    static func sentence(about error: any Error) -> String {
+        switch error {
+        case let error as StoreSyncError: return error.message
+        case let error as RemoteError: return StoreSyncError(error).message
+        case let error as CryptographyError: return StoreSyncError(error).message
+        case let error as KeychainError: return StoreSyncError(error).message
+        case let error as StoreChangesError: return StoreSyncError(error).message
+        // Warnings tell what is left undone, while what the operation has published stays valid.
+        case is CancellationError: return "The operation was cancelled before it had done this."
+        default:
+            let description = "\(error)"
+            return description.hasSuffix(".") ? description : description + "."
+        }
+    }
+
     /// Translates an error of the storage.
     package init(_ error: RemoteError) {
         let place =

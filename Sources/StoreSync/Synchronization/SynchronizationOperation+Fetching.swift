@@ -113,7 +113,7 @@ extension SynchronizationOperation {
         } catch let error as CancellationError {
             throw error
         } catch {
-            return ["\(failure) \((error as? StoreSyncError)?.message ?? "\(error)")"]
+            return ["\(failure) \(StoreSyncError.sentence(about: error))"]
         }
     }
 
