@@ -242,7 +242,7 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// Removes a file, or a directory with its contents, by DELETE.
     public func remove(_ path: RemotePath) async throws {
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard path != .root else { throw RemoteError.rootIsFixed() }
         guard let item = try await status(of: path) else { return }
         directories.forget(path)
         let target = location.target(path, isDirectory: item.kind == .directory)

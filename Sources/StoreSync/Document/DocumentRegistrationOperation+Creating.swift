@@ -29,7 +29,7 @@ extension DocumentRegistrationOperation {
         async let listed = hooks.listDocuments(application.hierarchy)
         async let isRemovedNow = remote.deleted == nil ? isRemoved() : false
         try await request.document.refuseLookalike(among: listed)
-        guard try await !isRemovedNow else { throw isBeingRemoved }
+        guard try await !isRemovedNow else { throw removalInProgress }
         try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
@@ -99,7 +99,7 @@ extension DocumentRegistrationOperation {
         if remembered == nil, try await !hasArrivedInPart(remote) { return nil }
         let now = try await inspect()
         if let info = now.info { return try await join(info, now, context) }
-        guard now.deleted == nil || remote.deleted != nil else { throw isBeingRemoved }
+        guard now.deleted == nil || remote.deleted != nil else { throw removalInProgress }
         throw StoreSyncError(
             .documentMissing,
             """
@@ -121,7 +121,7 @@ extension DocumentRegistrationOperation {
         return (content.files + content.directories).contains(where: hierarchy.isContent)
     }
 
-    private var isBeingRemoved: StoreSyncError {
+    private var removalInProgress: StoreSyncError {
         StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
     }
 }

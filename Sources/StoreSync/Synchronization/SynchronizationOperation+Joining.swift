@@ -334,7 +334,7 @@ extension SynchronizationOperation {
         do {
             _ = try await context.addChild(download).value
         } catch let error as StoreSyncError where error.code == .localChanges && overwriting {
-            throw isWrittenToAllTheTime
+            throw storeInUse
         }
         guard url == self.request.url else { return }
         let root = try await record(context)?.contentRoot.flatMap(ContentRoot.init(hex:))
