@@ -138,7 +138,7 @@ extension SynchronizationOperation {
         let integrated = news.gaps.isEmpty ? news : SyncCatalog.News()
         let merged: Merged
         do {
-            merged = try await merge(integrated, into: copy, taking: request.takes, context)
+            merged = try await merge(integrated, into: copy, taking: request.takenSide, context)
         } catch let error as StoreSyncError where error.code == .identityTwice {
             throw previewNeedsOtherClient(error)
         }

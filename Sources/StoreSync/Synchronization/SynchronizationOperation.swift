@@ -97,7 +97,7 @@ public actor SynchronizationOperation: Operation {
             do {
                 return try await exchange(with: replica, listing: listing, context)
             } catch let error as StoreSyncError where error.code == .storeReplaced {
-                guard let side = request.takes else { throw error }
+                guard let side = request.takenSide else { throw error }
                 // A replica from a backup may lack sets of others that this device remembers.
                 var memory = try await memory(since: origin, context)
                 memory.readHeadsAgain()

@@ -18,7 +18,7 @@ struct RestorationTests {
         _ = try await a.synchronize().value
         let moved = a.with(store: a.store.deletingLastPathComponent().appending(path: "moved.sqlite"))
         for side in [nil, TakenSide.remote] {
-            let request = SynchronizationRequest(url: moved.store, takes: side)
+            let request = SynchronizationRequest(url: moved.store, takenSide: side)
             let error = await #expect(throws: StoreSyncError.self) { try await moved.synchronize(request).value }
             #expect(error?.code == .storeNotFound && error?.message.contains("move it") == true)
         }

@@ -118,7 +118,7 @@ final class SynchronizationHistory {
     @discardableResult
     func attempt(_ member: Member, taking side: TakenSide? = nil) async -> Bool {
         let code = await attempt(member, "synchronizes" + (side.map { " and takes \($0)" } ?? "")) {
-            let request = SynchronizationRequest(url: member.device.store, allowsDeletions: true, takes: side)
+            let request = SynchronizationRequest(url: member.device.store, allowsDeletions: true, takenSide: side)
             let result = try await member.device.synchronize(request).value
             self.log.append("  \(result.warnings) waits for \(result.waitingFor)")
             let isAlarm = result.warnings.contains { $0.contains("their stores differ") }

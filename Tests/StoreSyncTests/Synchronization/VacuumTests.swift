@@ -234,7 +234,7 @@ struct VacuumTests {
         )
         #expect(await code { try await stranger.synchronize().value } == .unrelatedStore)
         var request = SynchronizationRequest(url: stranger.store)
-        request.takes = .both
+        request.takenSide = .both
         _ = try await stranger.synchronize(request).value
         _ = try await a.synchronize().value
         #expect(try a.query("SELECT title FROM note ORDER BY 1") == ["a 0", "a 1", "mine"])
@@ -435,9 +435,9 @@ struct VacuumTests {
         // The store comes from another backup than what this device knows of it.
         try store.write(to: restored.store)
         var codes: [StoreSyncError.Code] = []
-        for takes in [nil, .remote, .remote, nil] as [TakenSide?] {
+        for side in [nil, .remote, .remote, nil] as [TakenSide?] {
             var request = SynchronizationRequest(url: restored.store)
-            request.takes = takes
+            request.takenSide = side
             do {
                 _ = try await restored.synchronize(request).value
             } catch let error as StoreSyncError {
