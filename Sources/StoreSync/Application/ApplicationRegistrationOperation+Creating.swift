@@ -92,11 +92,11 @@ extension ApplicationRegistrationOperation {
         }
         let creation = Creation(application: new, client: try await clientIdentifier(context))
         let capabilities = try await hooks.backend.capabilities()
-        let isOurs: Bool
+        let hasWon: Bool
         if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) {
-            isOurs = try await createAside(creation, context)
+            hasWon = try await createAside(creation, context)
         } else if capabilities.contains(.exclusiveCreate) {
-            isOurs = try await createInPlace(creation, context)
+            hasWon = try await createInPlace(creation, context)
         } else {
             throw StoreSyncError(
                 .unsupportedStorage,
@@ -107,7 +107,7 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
-        guard isOurs else { return try await joinWinner(creation, context) }
+        guard hasWon else { return try await joinWinner(creation, context) }
         if request.isSetup {
             // What this device knew of a former application's documents no longer applies.
             let made = BegunReplacement(epoch: new.info.epoch, client: creation.client.rawValue)

@@ -49,14 +49,14 @@ extension SynchronizationOperation {
         }
         guard !news.gaps.isEmpty else {
             let own = news.sets.map(\.header.id).filter { $0.client == replica.identity.client }.map(\.sequence).max()
-            if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await goOnAsAnotherClient(&memory, context) }
+            if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await continueAsAnotherClient(&memory, context) }
             news.warnings += warnings
             news.sets += setsFromBaselines
             news.hasSetsFromBaselines = !setsFromBaselines.isEmpty
             return news
         }
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
-        if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
+        if news.gaps.contains(client) { try await continueAsAnotherClient(&memory, context) }
         try await rebuild(replica, from: newest(of: baselines(since: replica.origin)), &memory, context)
         let rebuilt = try await replica.using(context) { try $0.publishedSets() }
         news = try await catalog.news(for: client, besides: rebuilt, memory)
@@ -130,7 +130,7 @@ extension SynchronizationOperation {
 
     /// Ends as this client, of which other devices have sets that this device can't get any more: it was restored from a
     /// backup.
-    func goOnAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
+    func continueAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
         let other = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application)
         }
         memory.become(try RemoteIdentifier(other))

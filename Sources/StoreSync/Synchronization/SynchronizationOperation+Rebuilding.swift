@@ -57,7 +57,7 @@ extension SynchronizationOperation {
             }
             if !isFormerReadable { asideWarnings.append(unreadableReplica) }
         } catch let error as StoreChangesError where error.code == .identityTwice {
-            try await goOnAsAnotherClient(&memory, context)
+            try await continueAsAnotherClient(&memory, context)
         } catch let error as StoreChangesError {
             throw StoreSyncError(error)
         }

@@ -123,7 +123,7 @@ public actor SynchronizationOperation: Operation {
         _ context: OperationContext
     ) async throws -> Synchronization {
         var memory = try await memory(since: replica.origin, context)
-        try await goOnAsRegisteredClient(replica, &memory, context)
+        try await continueAsRegisteredClient(replica, &memory, context)
         // A replica that was put back from a backup may be a former client's, too.
         try await replica.using(context) { try $0.adopt() }
         var listing = listing
