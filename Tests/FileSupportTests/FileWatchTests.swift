@@ -145,7 +145,7 @@ final class FileWatchTests {
         }
     }
 
-    @Test("goes on when the directory, or one above it, is renamed away and back")
+    @Test("continues when the directory, or one above it, is renamed away and back")
     func awayAndBack() async throws {
         try FileManager.default.createDirectory(
             at: folder.appending(path: "one/two"),

@@ -107,7 +107,7 @@ extension Replica {
         return SynchronizedStore.Fingerprint(state: state.bytes, schema: SetDigest(of: schema + kind).rawValue)
     }
 
-    /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device goes on
+    /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device continues
     /// capturing and doesn't integrate them.
     package func needsNewerSchema() throws -> Bool {
         try db.first("SELECT 1 FROM sets WHERE status = 0 AND readable = 0 LIMIT 1") != nil

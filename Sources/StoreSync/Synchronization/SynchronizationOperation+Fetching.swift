@@ -7,7 +7,7 @@ import StoreChanges
 extension SynchronizationOperation {
     /// Fetches the change sets that this device doesn't have.
     ///
-    /// If only baselines have some of them because they were removed from the log, the device begins again with one. If it
+    /// If only baselines have some of them because they were removed from the log, the device starts over with one. If it
     /// has waited for some in vain, it takes them out of baselines.
     ///
     /// - Parameters:
@@ -103,7 +103,7 @@ extension SynchronizationOperation {
 
     private static let baselineIsNeeded = """
         A store on the remote contains edits for which this device has waited for more than a day, and which it can't get by \
-        themselves. Synchronize with --rebuild to begin again with that store.
+        themselves. Synchronize with --rebuild to start over with that store.
         """
 
     /// Returns what `body` warns of, or a warning that it failed.

@@ -199,7 +199,7 @@ extension SynchronizationOperation {
             let sets = try await content(of: named, replica, context)
             published.bytes += Int64(try await catalog.create(segment, sets, by: client))
             guard let digest = sets.last?.digest.rawValue else { continue }
-            // The next publication goes on after it if this one is interrupted.
+            // The next publication continues after it if this one is interrupted.
             let created = SynchronizationMemory.CreatedSegment(segment: segment, digest: digest)
             published.memory.created = (published.memory.created ?? []) + [created]
             try await remember(published.memory, context)
@@ -273,7 +273,7 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Goes on as the client that this device is registered as by now.
+    /// Continues as the client that this device is registered as by now.
     ///
     /// What it captured as its former client is published before, unless it doesn't count.
     func continueAsRegisteredClient(

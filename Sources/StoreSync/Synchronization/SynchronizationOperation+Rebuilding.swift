@@ -167,7 +167,7 @@ extension SynchronizationOperation {
     }
 
     private static let previewLacksNews = """
-        Other devices have removed edits from the log that this device lacks. The synchronization will begin again with a \
+        Other devices have removed edits from the log that this device lacks. The synchronization will start over with a \
         store on the remote, so this preview has nothing of what it will receive.
         """
 }

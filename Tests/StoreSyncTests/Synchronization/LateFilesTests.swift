@@ -231,7 +231,7 @@ struct LateFilesTests {
         for device in all { #expect(try titles(device) == expected, "\(device.name)") }
     }
 
-    @Test("A restored device captures nothing while its own later edits wait for others, and then goes on after them")
+    @Test("A restored device captures nothing while its own later edits wait for others, and then continues after them")
     func restoredWithWaitingEdits() async throws {
         let fixture = try Fixture(password: "correct horse")
         // The third device acknowledges nothing, so that nothing is stable.

@@ -131,7 +131,7 @@ final class SynchronizationHistory {
             member.unpublished = []
             return await attempt(member, taking: .remote)
         case .storeReplaced:
-            beginAgain(member)
+            startOver(member)
             return await attempt(member)
         case .storeNotFound where !hasStore(member) && side == nil:
             return await attempt(member, taking: .remote)
@@ -145,7 +145,7 @@ final class SynchronizationHistory {
     }
 
     /// Lets a device be another one, as the refusal of a store with another schema says.
-    private func beginAgain(_ member: Member) {
+    private func startOver(_ member: Member) {
         do {
             let home = fixture.folder.appending(path: member.device.name, directoryHint: .isDirectory)
             for name in try FileManager.default.contentsOfDirectory(atPath: home.path) {
@@ -153,7 +153,7 @@ final class SynchronizationHistory {
             }
             let name = member.device.name
             member.device = try fixture.device(name, clockError: member.clockError, backend: member.veil)
-            log.append("\(name) begins again as another device")
+            log.append("\(name) starts over as another device")
         } catch {
             Issue.record("\(error)\n\(comment)")
         }

@@ -115,7 +115,7 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
-    @Test("A device that lacks edits that were removed begins again with a baseline, and keeps its own edits")
+    @Test("A device that lacks edits that were removed starts over with a baseline, and keeps its own edits")
     func gap() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
@@ -134,7 +134,7 @@ struct VacuumTests {
         var preview = SynchronizationRequest(url: restored.store)
         preview.isPreview = true
         let warnings = try await restored.synchronize(preview).value.warnings
-        #expect(warnings.contains { $0.contains("will begin again with a store") }, "\(warnings)")
+        #expect(warnings.contains { $0.contains("will start over with a store") }, "\(warnings)")
         for device in [restored, restored, a, restored, a] {
             do {
                 _ = try await device.synchronize().value
@@ -173,7 +173,7 @@ struct VacuumTests {
         #expect(Set(heads.map(\.client)).count == 3 && heads.allSatisfy { $0.sequence > 0 }, "\(heads)")
     }
 
-    @Test("A device that was restored and begins again with a baseline gives no name of a row twice")
+    @Test("A device that was restored and starts over with a baseline gives no name of a row twice")
     func names() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
@@ -417,7 +417,7 @@ struct VacuumTests {
         #expect(try a.query("SELECT page FROM Cache").count == 2)
     }
 
-    @Test("A device that has lost its store as well as edits that were removed begins again with what the user takes")
+    @Test("A device that has lost its store as well as edits that were removed starts over with what the user takes")
     func gapAndOtherStore() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
