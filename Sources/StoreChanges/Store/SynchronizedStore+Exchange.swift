@@ -141,7 +141,9 @@ extension SynchronizedStore {
 
     /// The last set of each client that is integrated.
     package func integratedSets() throws -> [ClientID: SeenSet] {
-        try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: "status IN (1, 3)") } }
+        try locked {
+            try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: ReplicaLog.Status.isIntegrated) }
+        }
     }
 
     /// The number of the sets that every baseline has because a device may not have seen them, and their size in bytes.
@@ -151,7 +153,7 @@ extension SynchronizedStore {
 
     /// The last set of each client that is integrated and that other devices may know.
     package func integratedPublishedSets() throws -> [ClientID: SeenSet] {
-        let condition = "status IN (1, 3) AND \(ReplicaLog.Origin.isShared)"
+        let condition = "\(ReplicaLog.Status.isIntegrated) AND \(ReplicaLog.Origin.isShared)"
         return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
     }
 
@@ -225,14 +227,15 @@ extension Replica {
         try db.forEach(
             """
             SELECT bytes FROM sets
-            WHERE client = ? AND sequence > ? AND sequence <= ? AND status IN (1, 3) AND bytes IS NOT NULL ORDER BY sequence
+            WHERE client = ? AND sequence > ? AND sequence <= ? AND \(ReplicaLog.Status.isIntegrated) AND bytes IS NOT NULL
+            ORDER BY sequence
             """,
             [.text(client.rawValue), .integer(Int64(clamping: first)), .integer(Int64(clamping: last))]
         ) { try body(EncodedChangeSet(decoding: $0.bytes(0) ?? [])) }
     }
 
     fileprivate func waitingClients() throws -> [ClientID] {
-        try db.all("SELECT DISTINCT client FROM sets WHERE status = 0 ORDER BY client").map {
+        try db.all("SELECT DISTINCT client FROM sets WHERE \(ReplicaLog.Status.isWaiting) ORDER BY client").map {
             ClientID(rawValue: $0.text(0) ?? "")
         }
     }

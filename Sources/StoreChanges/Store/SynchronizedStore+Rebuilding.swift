@@ -197,7 +197,8 @@ extension Replica {
         try db.all(
             """
             SELECT bytes FROM sets
-            WHERE bytes IS NOT NULL AND origin = ? AND (client = ? AND status IN (1, 3) OR origin IN (1, 2, 4))
+            WHERE bytes IS NOT NULL AND origin = ?
+            AND (client = ? AND \(ReplicaLog.Status.isIntegrated) OR \(ReplicaLog.Origin.isNotCapturedAgain))
             ORDER BY client, sequence
             """,
             [.integer(origin.rawValue), .text(client.rawValue)]
