@@ -1,5 +1,3 @@
-import GRDB
-
 /// What devices exchange: change sets.
 extension SynchronizedStore {
     /// The last set of each client that has arrived and isn't void, as far as that is known.
