@@ -69,15 +69,15 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// Returns the server's guarantees, as far as they are known without writing; `nil` for an unknown server.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
-        if profile == nil { profile = try await ServerProfile.recognise(introduce()) }
+        if profile == nil { profile = try await ServerProfile.recognize(introduce()) }
         return profile?.capabilities
     }
 
     func serverProfile() async throws -> ServerProfile {
         if let profile { return profile }
-        if let recognised = try await ServerProfile.recognise(introduce()) {
-            profile = recognised
-            return recognised
+        if let recognized = try await ServerProfile.recognize(introduce()) {
+            profile = recognized
+            return recognized
         }
         return try await probing.value { try await self.probedProfile() }
     }

@@ -246,7 +246,7 @@ extension WebDAVBackend {
         directories.forget(path)
         let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
         // An unstructured task isn't cancelled with this one, which waits for it.
-        await Task { [transport] in await (try? transport.sendOnceIfPossible(request))?.discard() }.value
+        await Task { [transport] in await (try? transport.sendWithoutRetries(request))?.discard() }.value
     }
 }
 

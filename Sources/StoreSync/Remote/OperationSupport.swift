@@ -41,14 +41,14 @@ nonisolated(nonsending) func translatingErrors<Result>(
 ///
 /// The intention was recorded before, so the next push or pull compares it with the actual state.
 nonisolated(nonsending) func warningIfForgotten(
-    _ place: String,
+    _ outcome: String,
     _ remember: nonisolated(nonsending) () async throws -> Void
 ) async throws -> [String] {
     do {
         try await remember()
         return []
     } catch let error as StoreSyncError {
-        return ["The store is \(place), but this device couldn't record that: \(error.message)"]
+        return ["The store is \(outcome), but this device couldn't record that: \(error.message)"]
     }
 }
 
