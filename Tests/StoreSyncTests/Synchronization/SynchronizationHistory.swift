@@ -84,7 +84,7 @@ final class SynchronizationHistory {
     @discardableResult
     func add(_ name: String) throws -> Member {
         let number = UInt64(members.count)
-        let connection = SimulatedBackend(server, seed: seed &* 16 &+ number, place: place, clock: simulation.clock)
+        let connection = SimulatedBackend(server, seed: seed &* 16 &+ number, storage: place, clock: simulation.clock)
         let veil = VeiledBackend(connection)
         let clockError = Bool.random(using: &random) ? 0 : .random(in: -Self.year...0, using: &random)
         let device = try fixture.device(name, clockError: clockError, backend: veil)
