@@ -49,7 +49,7 @@ package struct WriteAheadLog: Equatable {
     package func mayHavePagesOfNextCommit(_ db: Database) throws -> Bool {
         guard let end, let log = SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection) else { return true }
         guard try log.byteCount >= end + 24 else { return false }
-        // What former commits wrote there before the log began again has other salts. A log that begins again shows its own only with
+        // What former commits wrote there before the log started over has other salts. A log that starts over shows its own only with
         // its first commit.
         let salts = end == 32 ? try log.read(at: 16, count: 8) : Array(header[32..<40])
         return try log.read(at: end + 8, count: 8) == salts

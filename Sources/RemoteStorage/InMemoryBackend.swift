@@ -143,7 +143,7 @@ public actor InMemoryBackend: RemoteBackend {
         keeping keep: ([UInt8]) -> Void = { _ in }
     ) async throws -> RemoteItem {
         try Task.checkCancellation()
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard path != .root else { throw RemoteError.rootIsFixed() }
         try condition.check(self[path]?.item, at: path)
         var bytes = beginning
         do {
@@ -174,7 +174,7 @@ public actor InMemoryBackend: RemoteBackend {
     /// Moves a file or directory.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         try Task.checkCancellation()
-        guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
+        guard source != .root, let parent = destination.parent else { throw RemoteError.rootIsFixed() }
         guard var node = self[source] else { throw RemoteError.notFound(source) }
         try source.refuseMoveInside(destination)
         guard self[destination] == nil else { throw RemoteError.alreadyExists(destination) }
@@ -186,7 +186,7 @@ public actor InMemoryBackend: RemoteBackend {
     /// Removes a file, or a directory with its contents.
     public func remove(_ path: RemotePath) async throws {
         try Task.checkCancellation()
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard path != .root else { throw RemoteError.rootIsFixed() }
         self[path] = nil
     }
 
@@ -201,7 +201,7 @@ public actor InMemoryBackend: RemoteBackend {
 
     @discardableResult
     private func put(_ bytes: [UInt8], at path: RemotePath, when condition: WriteCondition) throws -> RemoteItem {
-        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         try condition.check(self[path]?.item, at: path)
         try makeDirectories(to: parent)
         lastTag += 1

@@ -89,7 +89,7 @@ public actor LocalFolderBackend: RemoteBackend {
         to path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
-        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
         let pending = try await perform(path) { folder in
             try condition.check(folder.item(at: path), at: path)
             return try PendingFile.Writer(in: folder.makeDirectory(at: parent))
@@ -114,7 +114,7 @@ public actor LocalFolderBackend: RemoteBackend {
         receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         let pending = try await perform(path) { folder in
             try condition.check(folder.item(at: path), at: path)
             let directory = try folder.makeDirectory(at: parent)
@@ -142,7 +142,7 @@ public actor LocalFolderBackend: RemoteBackend {
         at path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
-        guard let name = path.lastComponent else { throw RemoteError.isRoot() }
+        guard let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         var written: Int64 = 0
         for try await chunk in content {
             try await perform(path) { _ in try pending.open.write(chunk) }
@@ -174,7 +174,7 @@ public actor LocalFolderBackend: RemoteBackend {
 
     /// Removes a file, a link, or a directory with its contents.
     public func remove(_ path: RemotePath) async throws {
-        guard let name = path.lastComponent else { throw RemoteError.isRoot() }
+        guard let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         try await perform(path) { folder in
             guard let parent = try folder.parent(of: path) else { return }
             try parent.removeTree(name)

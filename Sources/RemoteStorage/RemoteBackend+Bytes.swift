@@ -1,12 +1,3 @@
-extension RemoteBackend {
-    /// Returns the capabilities, which most backends know without a test.
-    ///
-    /// - Throws: What ``RemoteBackend/capabilities()`` throws.
-    public func knownCapabilities() async throws -> RemoteCapabilities? {
-        try await capabilities()
-    }
-}
-
 /// The maximum number of readings of a file that other clients keep replacing.
 private let maximumReadings = 100
 

@@ -1,8 +1,8 @@
 extension RemotePath {
-    /// Throws ``RemoteError/isInsideItself(_:movedTo:)`` if a path is inside this one, to which it can't be moved.
+    /// Throws ``RemoteError/moveIntoItself(_:to:)`` if a path is inside this one, to which it can't be moved.
     func refuseMoveInside(_ destination: RemotePath) throws(RemoteError) {
         guard destination == self || !destination.isEqualToOrInside(self) else {
-            throw RemoteError.isInsideItself(self, movedTo: destination)
+            throw RemoteError.moveIntoItself(self, to: destination)
         }
     }
 }

@@ -34,6 +34,8 @@ public protocol RemoteBackend: Actor {
 
     /// Returns what this storage guarantees, as far as that is known without writing to it.
     ///
+    /// By default, what ``capabilities()`` returns: implement it if that writes to the storage.
+    ///
     /// - Returns: The same as ``capabilities()``; `nil` if the backend would have to test the storage first.
     /// - Throws: What every request may throw.
     func knownCapabilities() async throws -> RemoteCapabilities?
@@ -156,6 +158,11 @@ public protocol RemoteBackend: Actor {
 }
 
 extension RemoteBackend {
+    /// Returns the capabilities, which most backends know without a test.
+    ///
+    /// - Throws: What ``RemoteBackend/capabilities()`` throws.
+    public func knownCapabilities() async throws -> RemoteCapabilities? { try await capabilities() }
+
     /// Writes from the beginning.
     ///
     /// - Throws: What `rest` and ``write(_:to:when:)`` throw.

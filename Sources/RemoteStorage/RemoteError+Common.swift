@@ -50,7 +50,7 @@ extension RemoteError {
     }
 
     /// The error for an item at `path`, or at one of its parents, that is neither a file nor a directory.
-    public static func isSpecial(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
+    public static func specialFile(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .notAllowed,
             """
@@ -63,12 +63,12 @@ extension RemoteError {
     }
 
     /// The error for a request that would write, replace, move or remove the root.
-    public static func isRoot() -> RemoteError {
+    public static func rootIsFixed() -> RemoteError {
         RemoteError(.invalidPath, "The root itself can't be changed. Name an item inside it.", path: .root)
     }
 
     /// The error for a request that would move a directory into itself.
-    public static func isInsideItself(_ source: RemotePath, movedTo destination: RemotePath) -> RemoteError {
+    public static func moveIntoItself(_ source: RemotePath, to destination: RemotePath) -> RemoteError {
         RemoteError(
             .invalidPath,
             "“\(source)” can't be moved to “\(destination)”, which is inside it. Choose a destination outside.",

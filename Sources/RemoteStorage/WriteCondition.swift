@@ -12,7 +12,7 @@ public enum WriteCondition: Hashable, Sendable {
         if case .ifAbsent = self, existing != nil { throw .alreadyExists(path) }
         switch existing?.kind {
         case .directory: throw .notAFile(path)
-        case .other: throw .isSpecial(path)
+        case .other: throw .specialFile(path)
         case .file, nil: break
         }
         if case .ifMatches(let tag) = self, existing?.tag != tag { throw .preconditionFailed(path) }

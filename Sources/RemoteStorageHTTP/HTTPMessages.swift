@@ -94,7 +94,7 @@ package protocol HTTPSending: Sendable {
     func send(_ request: HTTPRequest) async throws -> HTTPResponse
 
     /// Sends a request without retries.
-    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse
+    func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse
 }
 
 /// The authentication of a client to a server.

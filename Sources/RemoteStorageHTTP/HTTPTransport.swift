@@ -109,7 +109,7 @@ package final class HTTPTransport: HTTPSending {
     }
 
     /// Sends a request without retries.
-    package func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse {
+    package func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse {
         try checkCredentials()
         return try await exchange(request)
     }

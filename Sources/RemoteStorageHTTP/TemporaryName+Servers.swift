@@ -5,7 +5,7 @@ package import RemoteStorage
 extension TemporaryName {
     /// Returns the path of the claim on a file: the client that creates the claim may create the file.
     package static func claim(on path: RemotePath) throws -> RemotePath {
-        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         // A digest, because the file's name may already have the maximum length.
         let digest = SHA256.hash(data: Array(name.utf8)).prefix(16).hexadecimal
         return try parent.appending(with("claim-\(digest)"))

@@ -118,7 +118,7 @@ public actor S3Backend: RemoteBackend {
         )
         if response.isSuccess {
             let isAmazon = location.origin.contains(".amazonaws.com")
-            profile = profile ?? S3ServerProfile.recognise(response.headers, isAmazon: isAmazon)
+            profile = profile ?? S3ServerProfile.recognize(response.headers, isAmazon: isAmazon)
             // A network's login page is no answer of the server, which is probed if it isn't recognized.
             hasAnswered = hasAnswered || response.headers.contains(name: "ETag")
         }

@@ -69,15 +69,15 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// Returns the server's guarantees, as far as they are known without writing; `nil` for an unknown server.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
-        if profile == nil { profile = try await ServerProfile.recognise(introduce()) }
+        if profile == nil { profile = try await ServerProfile.recognize(introduce()) }
         return profile?.capabilities
     }
 
     func serverProfile() async throws -> ServerProfile {
         if let profile { return profile }
-        if let recognised = try await ServerProfile.recognise(introduce()) {
-            profile = recognised
-            return recognised
+        if let recognized = try await ServerProfile.recognize(introduce()) {
+            profile = recognized
+            return recognized
         }
         return try await probing.value { try await self.probedProfile() }
     }
@@ -242,7 +242,7 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// Removes a file, or a directory with its contents, by DELETE.
     public func remove(_ path: RemotePath) async throws {
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard path != .root else { throw RemoteError.rootIsFixed() }
         guard let item = try await status(of: path) else { return }
         directories.forget(path)
         let target = location.target(path, isDirectory: item.kind == .directory)

@@ -53,8 +53,8 @@ struct Pull: AsyncParsableCommand {
                 acceptsRollback: acceptRollback
             )
             let registration = session.manager.register(mayCreate: false)
-            let handle = session.manager.document(document).download(request, after: registration)
-            let keychain = session.manager.synchronizeKeychain(after: registration)
+            let handle = session.manager.document(document).download(request, registeredBy: registration)
+            let keychain = session.manager.synchronizeKeychain(registeredBy: registration)
             let download = try await session.value(of: handle)
             await session.finish(keychain)
             var result = session.result(of: download, command: "pull", document: document, since: start)

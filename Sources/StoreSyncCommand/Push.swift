@@ -57,8 +57,8 @@ struct Push: AsyncParsableCommand {
                 isWhole: whole,
                 compression: compression.compression
             )
-            let handle = session.manager.document(document).upload(request, after: registration)
-            let keychain = session.manager.synchronizeKeychain(after: registration)
+            let handle = session.manager.document(document).upload(request, registeredBy: registration)
+            let keychain = session.manager.synchronizeKeychain(registeredBy: registration)
             let upload = try await session.value(of: handle)
             await session.finish(keychain)
             let result = session.result(of: upload, command: "push", document: document, since: start)

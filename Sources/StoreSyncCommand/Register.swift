@@ -27,7 +27,7 @@ struct Register: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let handle = session.manager.register(registersAgain: again)
-            let keychain = session.manager.synchronizeKeychain(after: handle)
+            let keychain = session.manager.synchronizeKeychain(registeredBy: handle)
             let registration = try await session.value(of: handle)
             await session.finish(keychain)
             for warning in registration.warnings { session.report.warning(warning) }

@@ -111,7 +111,7 @@ final class CommandDelegate: ApplicationSyncDelegate {
         switch question {
         case .newApplication:
             if encrypts == nil {
-                guard Terminal.isInteractive else { throw undecided(isNew(application)) }
+                guard Terminal.isInteractive else { throw undecided(newApplicationMessage(application)) }
                 guard try await Terminal.confirm("\(application) is new. Encrypt it?") else { return .unencrypted }
             }
             if let password { return .encrypted(password) }
@@ -126,9 +126,9 @@ final class CommandDelegate: ApplicationSyncDelegate {
             let prompt = wasWrong ? "Wrong password. Password of \(application)" : "Password of \(application)"
             return .encrypted(try await Terminal.password(prompt))
         case .joiningUnencrypted:
-            guard encrypts == nil, Terminal.isInteractive else { throw undecided(isUnencrypted(application)) }
+            guard encrypts == nil, Terminal.isInteractive else { throw undecided(unencryptedMessage(application)) }
             guard try await Terminal.confirm("\(application) is not encrypted. Join it anyway?") else {
-                throw undecided(isUnencrypted(application))
+                throw undecided(unencryptedMessage(application))
             }
             return .unencrypted
         }
@@ -147,11 +147,11 @@ final class CommandDelegate: ApplicationSyncDelegate {
 
     private func undecided(_ words: String) -> StoreSyncError { StoreSyncError(.encryptionUndecided, words) }
 
-    private func isNew(_ application: RemoteIdentifier) -> String {
+    private func newApplicationMessage(_ application: RemoteIdentifier) -> String {
         "\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt."
     }
 
-    private func isUnencrypted(_ application: RemoteIdentifier) -> String {
+    private func unencryptedMessage(_ application: RemoteIdentifier) -> String {
         "\(application) is not encrypted. Join it with --no-encrypt, or name another application with --app and encrypt that."
     }
 

@@ -102,13 +102,14 @@ struct Sync: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
             let document = try RemoteIdentifier(document)
-            var request = SynchronizationRequest(
+            let request = SynchronizationRequest(
                 url: try URL(storeAt: store),
                 allowsDeletions: allowDeletions,
-                takes: take,
-                rules: try rules.map { try SyncRules(readingFileAt: $0) }
+                takenSide: take,
+                rules: try rules.map { try SyncRules(readingFileAt: $0) },
+                rebuildsReplica: rebuild,
+                isPreview: dryRun
             )
-            (request.isPreview, request.rebuildsReplica) = (dryRun, rebuild)
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let manager = session.manager.document(document)
             if dryRun { try manager.refuseEarlyPreview() }

@@ -17,7 +17,7 @@ extension DocumentSyncManager {
     /// A transaction observer that throws in `databaseWillCommit()` fails the synchronization with its error, and the
     /// database stays as it is; the next synchronization writes what this one could not.
     ///
-    /// For further choices, such as `takes`, `rules` or `isPreview`, pass `synchronize(_:after:options:)` a
+    /// For further choices, such as `takenSide`, `rules` or `isPreview`, pass `synchronize(_:after:options:)` a
     /// `SynchronizationRequest` that was created with the connection.
     ///
     /// - Parameters:

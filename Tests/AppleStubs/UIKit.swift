@@ -5,7 +5,7 @@
     /// The app.
     public static let shared = UIApplication()
 
-    /// Begins a task that may go on in the background.
+    /// Begins a task that may continue in the background.
     public func beginBackgroundTask(
         expirationHandler: (@MainActor @Sendable () -> Void)? = nil
     ) -> UIBackgroundTaskIdentifier { .invalid }
@@ -14,7 +14,7 @@
     public func endBackgroundTask(_ identifier: UIBackgroundTaskIdentifier) {}
 }
 
-/// A task that may go on in the background.
+/// A task that may continue in the background.
 public struct UIBackgroundTaskIdentifier: RawRepresentable, Hashable, Sendable {
     /// No task.
     public static let invalid = Self(rawValue: 0)

@@ -58,7 +58,7 @@ struct ConditionalBucket: HTTPSending {
         return S3Backend(configuration, transport: self)
     }
 
-    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+    func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         state.withLock { state in

@@ -12,7 +12,7 @@ struct LoginPageTests {
     private struct Portal: HTTPSending {
         let headers: HTTPHeaders
 
-        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+        func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             guard request.target.contains("list-type") else {

@@ -116,7 +116,7 @@ struct PartedDownloadTests {
         /// Changes the response to the request with this number.
         var answer: @Sendable (_ number: Int, _ usual: HTTPResponse) -> HTTPResponse = { $1 }
 
-        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+        func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             guard !request.target.contains("list-type") else {

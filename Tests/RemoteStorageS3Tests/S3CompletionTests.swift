@@ -73,7 +73,7 @@ struct S3LateCompletionTests {
 
         let state = Locked(State())
 
-        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+        func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             let query = URLComponents(string: request.target)?.queryItems ?? []

@@ -152,7 +152,7 @@ struct S3ConfigurationTests {
     @Test("An S3 server is recognized by its name, unless a proxy may use the same name")
     func recognition() {
         func profile(_ server: String, isAmazon: Bool = false) -> S3ServerProfile? {
-            S3ServerProfile.recognise(["Server": server], isAmazon: isAmazon)
+            S3ServerProfile.recognize(["Server": server], isAmazon: isAmazon)
         }
         #expect(profile("AmazonS3") == nil && profile("AmazonS3", isAmazon: true) == .amazon)
         for known in ["SeaweedFS 8000GB 4.48", "SeaweedFS 30GB 4.49", "SeaweedFS 30GB 5.0"] {

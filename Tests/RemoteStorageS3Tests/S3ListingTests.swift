@@ -31,7 +31,7 @@ struct S3ListingTests {
             return HTTPResponse(status: 200, headers: ["Server": "AmazonS3"], bytes: Array(xml.utf8))
         }
 
-        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+        func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
         func backend() throws -> S3Backend {
             S3Backend(try S3Configuration(bucket: "bucket", region: "us-east-1"), transport: self)

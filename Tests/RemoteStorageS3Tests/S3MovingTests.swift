@@ -27,7 +27,7 @@ struct S3MovingTests {
 
         var keys: [String] { objects.withLock { $0.keys.sorted() } }
 
-        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+        func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             let url = try #require(URLComponents(string: request.target))

@@ -15,7 +15,7 @@ struct S3ProbingTests {
         /// Whether the server refuses requests with checksums that S3 introduced in 2022, as Cloudflare R2 does.
         var refusesChecksums = false
 
-        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+        func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             requests.withLock { $0.append(request) }

@@ -14,12 +14,12 @@ struct ExampleTests {
     @Test("Two simulated devices share one storage, and only one has faults")
     func devices() async throws {
         // DOC: devices
-        let place = InMemoryBackend()
-        let laptop = SimulatedBackend(.apache, faults: SimulatedServer.apache.faults(0.1), seed: 7, place: place)
-        let phone = SimulatedBackend(.apache, seed: 8, place: place)
+        let storage = InMemoryBackend()
+        let laptop = SimulatedBackend(.apache, faults: SimulatedServer.apache.faults(0.1), seed: 7, storage: storage)
+        let phone = SimulatedBackend(.apache, seed: 8, storage: storage)
         // DOC: end
         try await phone.write([1], to: RemotePath("a"), when: .always)
-        #expect(try await place.bytes(at: RemotePath("a")) == [1])
+        #expect(try await storage.bytes(at: RemotePath("a")) == [1])
         for _ in 0..<100 { _ = try? await laptop.bytes(at: RemotePath("a")) }
         #expect(await !laptop.log.isEmpty)
         #expect(await phone.log.isEmpty)

@@ -66,7 +66,7 @@ struct SimulatedBackendTests {
                 faults.latency = .milliseconds(5) ... .milliseconds(50)
                 let (faulty, clock) = (faults, simulation.clock)
                 @Sendable func device(_ seed: UInt64) -> SimulatedBackend {
-                    SimulatedBackend(.apache, faults: faulty, seed: seed, place: place, clock: clock)
+                    SimulatedBackend(.apache, faults: faulty, seed: seed, storage: place, clock: clock)
                 }
                 async let replaced: Void = {
                     try await clock.sleep(for: .milliseconds(40))
@@ -94,7 +94,7 @@ struct SimulatedBackendTests {
             var faults = FaultModel()
             faults.lateOpening = 1
             faults.latency = .milliseconds(5) ... .milliseconds(50)
-            let backend = SimulatedBackend(.apache, faults: faults, place: place, clock: clock)
+            let backend = SimulatedBackend(.apache, faults: faults, storage: place, clock: clock)
             let writer = Task {
                 for length in 1... {
                     try await clock.sleep(for: .milliseconds(3))
@@ -133,7 +133,7 @@ struct SimulatedBackendTests {
         let path = try RemotePath("file")
         var faults = FaultModel.none
         faults.lostReply = 1
-        let backend = SimulatedBackend(faults: faults, place: place)
+        let backend = SimulatedBackend(faults: faults, storage: place)
         await #expect(throws: RemoteError.self) { try await backend.write([1], to: path, when: .ifAbsent) }
         #expect(try await place.bytes(at: path) == [1])
         faults = .none
@@ -148,7 +148,7 @@ struct SimulatedBackendTests {
         let place = InMemoryBackend()
         var faults = FaultModel.none
         (faults.staleListing, faults.clockSkew) = (1, FaultModel.year)
-        let backend = SimulatedBackend(faults: faults, seed: 3, place: place)
+        let backend = SimulatedBackend(faults: faults, seed: 3, storage: place)
         _ = try await backend.list(.root)
         try await backend.write([1], to: RemotePath("file"), when: .always)
         var seen: Set<Int> = []
@@ -176,14 +176,14 @@ struct SimulatedBackendTests {
             var faults = FaultModel.none
             (faults.tornWrite, faults.lateOpening) = (1, 1)
             // Its writes can be interrupted halfway.
-            let backend = SimulatedBackend(.rclone, faults: faults, place: place, clock: simulation.clock)
+            let backend = SimulatedBackend(.rclone, faults: faults, storage: place, clock: simulation.clock)
             await backend.vanish(.empty)
             try await backend.write([4], to: path, when: .always)
             #expect(try await backend.read(path) == nil)
             faults = .none
             faults.lostReply = 1
             for server in SimulatedServer.all where !server.movesAtOnce {
-                let backend = SimulatedBackend(server, faults: faults, place: place, clock: simulation.clock)
+                let backend = SimulatedBackend(server, faults: faults, storage: place, clock: simulation.clock)
                 await backend.vanish(.empty)
                 await #expect(throws: RemoteError.self) {
                     try await backend.move(path.parent ?? .root, to: RemotePath("x"))
@@ -200,7 +200,7 @@ struct SimulatedBackendTests {
         var faults = FaultModel.none
         faults.clockSkew = .milliseconds(-1500)
         let place = InMemoryBackend()
-        let backend = SimulatedBackend(faults: faults, place: place)
+        let backend = SimulatedBackend(faults: faults, storage: place)
         let written = try await backend.write([1], to: path, when: .always).modified
         #expect(try await backend.status(of: path)?.modified == written)
         #expect(try await place.status(of: path)?.modified?.addingTimeInterval(-1.5) == written)
@@ -224,7 +224,7 @@ struct SimulatedBackendTests {
     @Test("A simulated storage vanishes in two ways, and a device dies after a given number of requests")
     func vanishes() async throws {
         let place = InMemoryBackend()
-        let backend = SimulatedBackend(place: place)
+        let backend = SimulatedBackend(storage: place)
         try await backend.write([1], to: RemotePath("file"), when: .always)
         await backend.vanish(.empty)
         #expect(try await backend.list(.root) == [])
@@ -234,6 +234,6 @@ struct SimulatedBackendTests {
         await backend.die(afterRequests: 1)
         #expect(try await backend.list(.root)?.count == 1)
         await #expect(throws: RemoteError.self) { try await backend.list(.root) }
-        #expect(try await SimulatedBackend(place: place).list(.root)?.count == 1)
+        #expect(try await SimulatedBackend(storage: place).list(.root)?.count == 1)
     }
 }

@@ -74,7 +74,7 @@ actor Subdirectory: RemoteBackend {
 
     /// Returns the whole path of an item that a request changes, which can't be the root.
     private func inside(_ path: RemotePath) throws -> RemotePath {
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard path != .root else { throw RemoteError.rootIsFixed() }
         return try whole(path)
     }
 

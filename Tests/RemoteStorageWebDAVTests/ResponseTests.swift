@@ -254,14 +254,14 @@ struct ResponseTests {
 
     @Test("A WebDAV server is identified by its name and its DAV classes")
     func recognition() {
-        #expect(ServerProfile.recognise(["Server": "Apache/2.4.1", "DAV": "1,2"]) == nil)
+        #expect(ServerProfile.recognize(["Server": "Apache/2.4.1", "DAV": "1,2"]) == nil)
         #expect(
-            ServerProfile.recognise(["Server": "Apache", "DAV": "1, 2, <http://apache.org/dav/propset/fs/1>"])
+            ServerProfile.recognize(["Server": "Apache", "DAV": "1, 2, <http://apache.org/dav/propset/fs/1>"])
                 == .apache
         )
-        #expect(ServerProfile.recognise(["Server": "nginx", "DAV": "1, 3, extended-mkcol"]) == nil)
-        #expect(ServerProfile.recognise(["Server": "nginx/1.2", "DAV": "2"]) == .nginx)
-        #expect(ServerProfile.recognise([:]) == nil)
+        #expect(ServerProfile.recognize(["Server": "nginx", "DAV": "1, 3, extended-mkcol"]) == nil)
+        #expect(ServerProfile.recognize(["Server": "nginx/1.2", "DAV": "2"]) == .nginx)
+        #expect(ServerProfile.recognize([:]) == nil)
     }
 
     @Test("An answer with a part of a file names the range")

@@ -27,7 +27,7 @@ struct ScriptedServer: HTTPSending {
         return try await answer(line, request)
     }
 
-    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+    func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
     /// Returns a backend of the share.
     func backend(clock: any Clock<Duration> = ContinuousClock()) throws -> WebDAVBackend {

@@ -26,8 +26,8 @@ package struct DisguisedTransport: HTTPSending {
 
     package func send(_ request: HTTPRequest) async throws -> HTTPResponse { disguised(try await base.send(request)) }
 
-    package func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse {
-        disguised(try await base.sendOnceIfPossible(request))
+    package func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse {
+        disguised(try await base.sendWithoutRetries(request))
     }
 
     private func disguised(_ response: HTTPResponse) -> HTTPResponse {

@@ -6,7 +6,7 @@ import ThreadSupport
 @testable import StoreSyncCommand
 
 extension CommandTests {
-    @Suite("sync --watch goes on until it's ended", .serialized)
+    @Suite("sync --watch continues until it's ended", .serialized)
     struct WatchTests {
         private func execute(_ sql: String, _ device: Device) throws {
             let queue = try DatabaseQueue(path: device.store.path, configuration: .ofApp)

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("What apps on Apple devices meet", .timeLimit(.minutes(60)))
 struct AppleDeviceTests {
-    @Test("A state directory with a root recognizes stores when the root has another path, and goes on with them")
+    @Test("A state directory with a root recognizes stores when the root has another path, and continues with them")
     func movedRoot() async throws {
         let fixture = try Fixture(isVolatile: false)
         let backend = InMemoryBackend()

@@ -135,7 +135,7 @@ struct RestartTests {
         let deltas = try DeltaFixture()
         let place = InMemoryBackend(identity: "simulated:\(server)")
         func device(_ name: String, dyingAfter requests: Int? = nil) async throws -> Device {
-            let backend = SimulatedBackend(server, place: place)
+            let backend = SimulatedBackend(server, storage: place)
             if let requests { await backend.die(afterRequests: requests) }
             return try deltas.fixture.device(name, backend: backend)
         }
@@ -146,7 +146,7 @@ struct RestartTests {
         }
         let store = ChunkedStore(url: try await device("a").store)
         try store.make(chunks: 4, version: 0)
-        let counting = SimulatedBackend(server, place: place)
+        let counting = SimulatedBackend(server, storage: place)
         _ = try await deltas.fixture.device("a", backend: counting).push().value
         let requests = await counting.requestCount
         var version = 0

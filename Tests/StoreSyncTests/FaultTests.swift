@@ -61,7 +61,7 @@ struct FaultTests {
         for how in [SimulatedBackend.Disappearance.empty, .unreachable] {
             let place = InMemoryBackend()
             let fixture = try Fixture(place: place)
-            let backend = SimulatedBackend(.aws, place: place)
+            let backend = SimulatedBackend(.aws, storage: place)
             let device = try fixture.device("a", backend: backend)
             try device.write("one")
             _ = try await device.push().value
@@ -99,7 +99,7 @@ private struct FaultRun {
             simulation: simulation
         )
         self.scenario = scenario
-        backend = SimulatedBackend(server, seed: seed, place: place, clock: simulation.clock)
+        backend = SimulatedBackend(server, seed: seed, storage: place, clock: simulation.clock)
         var faults = server.faults([0.02, 0, 0.05, 0.01][Int(seed % 4)])
         faults.clockSkew = seed % 2 == 0 ? FaultModel.year : .zero
         self.faults = faults
@@ -173,7 +173,7 @@ private struct FaultHistory {
         let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
         fixture = try Fixture(place: place, simulation: simulation)
         connections = (0..<2).map {
-            SimulatedBackend(server, seed: seed &* 2 &+ $0, place: place, clock: simulation.clock)
+            SimulatedBackend(server, seed: seed &* 2 &+ $0, storage: place, clock: simulation.clock)
         }
         (self.server, self.seed) = (server, seed)
         comment = "\(server), seed \(seed)"

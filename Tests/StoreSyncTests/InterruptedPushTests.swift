@@ -189,6 +189,31 @@ struct InterruptedPushTests {
     }
 
     @Test(
+        "A push succeeds with warnings in plain sentences if the storage fails, or the push is cancelled, while it tidies up"
+    )
+    func tidyingUp() async throws {
+        let failure = RemoteError(.unavailable, "The share doesn't answer. Try again.", cause: Self.death)
+        for (error, sentence) in [
+            (failure as any Error, "The share doesn't answer. Try again."),
+            (CancellationError(), "The operation was cancelled before it had done this."),
+        ] {
+            let fixture = try Fixture()
+            try await Self.prepare(fixture.device("a"))
+            let a = try fixture.device("a") { step in
+                if step.hasPrefix("before copy") || step.hasPrefix("before removal") { throw error }
+            }
+            let upload = try await a.push().value
+            #expect(!upload.isUnchanged && upload.generation == 3)
+            #expect(
+                upload.warnings == [
+                    "The copy for programs that know only TICoreDataSync wasn't refreshed. \(sentence)",
+                    "Some former uploads are still on the remote. \(sentence)",
+                ]
+            )
+        }
+    }
+
+    @Test(
         "A push succeeds with a warning if this device's memory can't record it",
         arguments: [StoreSyncError.Code.busy, .corrupt, .cannotWrite]
     )

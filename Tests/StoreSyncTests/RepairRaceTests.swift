@@ -15,7 +15,7 @@ struct RepairRaceTests {
         let device: Device
         let connection: DyingBackend
         private let push: Task<WholeStoreUpload, any Error>
-        private let goingOn: AsyncStream<Void>.Continuation
+        private let continuation: AsyncStream<Void>.Continuation
 
         init(password: String?) async throws {
             fixture = try Fixture(password: password)
@@ -26,20 +26,20 @@ struct RepairRaceTests {
             try device.write("two")
             let line = DyingBackend(fixture.remote)
             let (stopped, stopping) = AsyncStream.makeStream(of: Void.self)
-            let (goesOn, goingOn) = AsyncStream.makeStream(of: Void.self)
+            let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
             await line.meet(at: { $0.hasPrefix("write of ") && $0.contains("/manifest-") }) {
                 stopping.finish()
-                for await _ in goesOn {}
+                for await _ in stream {}
             }
             let pushing = try fixture.device("a", backend: line)
             push = Task { try await pushing.push().value }
-            self.goingOn = goingOn
+            self.continuation = continuation
             for await _ in stopped {}
         }
 
         /// Lets the push publish, and returns when it has ended.
         func finishPush() async throws {
-            goingOn.finish()
+            continuation.finish()
             _ = try await push.value
         }
     }

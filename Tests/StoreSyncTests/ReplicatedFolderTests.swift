@@ -223,7 +223,7 @@ struct ReplicatedFolderTests {
         }
         let again = try folder.fixture.device("b again", backend: b.backend).with(store: b.store)
         #expect(await code { try await again.synchronize().value } == .unrelatedStore)
-        _ = try await again.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        _ = try await again.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
         try folder.carry(from: "b", to: "a")
         _ = try await a.synchronize().value
         for device in [a, b] {

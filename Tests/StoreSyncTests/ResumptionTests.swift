@@ -627,12 +627,12 @@ struct ResumptionTests {
     func refusedPull(code: RemoteError.Code) async throws {
         let scene = try await Scene(chunks: 6)
         try await scene.pullCutOff(after: 4 * Self.sealedChunk, by: RemoteError(code, "cut off"))
-        let goesOn = code != .wrongLength
-        #expect(try scene.arrivals().count == (goesOn ? 1 : 0))
+        let isResumed = code != .wrongLength
+        #expect(try scene.arrivals().count == (isResumed ? 1 : 0))
         _ = try await scene.b.pull().value
         try scene.expectPulled()
         let fetched = await scene.lineB.passedBytes
-        #expect(goesOn ? fetched <= 3 * Self.sealedChunk : fetched > 5 * Self.sealedChunk, "\(fetched)")
+        #expect(isResumed ? fetched <= 3 * Self.sealedChunk : fetched > 5 * Self.sealedChunk, "\(fetched)")
     }
 
     @Test("a pull that was cut off leaves nothing behind if the store turns out to exist already")
@@ -668,7 +668,7 @@ struct ResumptionTests {
     }
 }
 
-/// A storage whose first large file stops after its first chunk until the test lets it go on.
+/// A storage whose first large file stops after its first chunk until the test lets it continue.
 private actor PausingBackend: ForwardingBackend {
     nonisolated let base: any RemoteBackend
     private let (reached, reachedContinuation) = AsyncStream.makeStream(of: Void.self)

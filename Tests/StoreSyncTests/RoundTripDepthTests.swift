@@ -176,9 +176,9 @@ struct RoundTripDepthTests {
                 delegate: asker
             )
             let registration = manager.register(uploading: device.store)
-            let keychain = manager.synchronizeKeychain(after: registration)
+            let keychain = manager.synchronizeKeychain(registeredBy: registration)
             let pushing = manager.document(device.document)
-                .upload(WholeStoreUploadRequest(url: device.store), after: registration)
+                .upload(WholeStoreUploadRequest(url: device.store), registeredBy: registration)
             let (upload, synchronization) = try await (pushing.value, keychain.value)
             #expect(upload.generation == 2 && synchronization.hasPublished)
             withExtendedLifetime(asker) {}

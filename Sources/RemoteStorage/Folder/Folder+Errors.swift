@@ -66,7 +66,7 @@ extension RemoteError {
         case .fileExists: .alreadyExists(path, cause: error)
         case .notDirectory: .notADirectory(path, cause: error)
         case .isDirectory: .notAFile(path, cause: error)
-        case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: .isSpecial(path, cause: error)
+        case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: .specialFile(path, cause: error)
         default: nil
         }
     }

@@ -24,7 +24,9 @@ extension Folder {
     ///
     /// - Returns: Whether the file system could link the file.
     func link(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) throws -> Bool {
-        guard let parent = destination.parent, let name = destination.lastComponent else { throw RemoteError.isRoot() }
+        guard let parent = destination.parent, let name = destination.lastComponent else {
+            throw RemoteError.rootIsFixed()
+        }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file])
         try condition.check(item(at: destination), at: destination)
         let pending = PendingFile(in: try makeDirectory(at: parent))
@@ -40,7 +42,9 @@ extension Folder {
 
     /// Gives a file or a directory another name, which mustn't exist.
     func move(_ source: RemotePath, to destination: RemotePath) throws {
-        guard let parent = destination.parent, let name = destination.lastComponent else { throw RemoteError.isRoot() }
+        guard let parent = destination.parent, let name = destination.lastComponent else {
+            throw RemoteError.rootIsFixed()
+        }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file, .directory])
         try source.refuseMoveInside(destination)
         let newParent = try makeDirectory(at: parent)
@@ -53,12 +57,12 @@ extension Folder {
     }
 
     private func locate(_ path: RemotePath, kinds: [RemoteItem.Kind]) throws -> (parent: Directory, name: String) {
-        guard let name = path.lastComponent else { throw RemoteError.isRoot() }
+        guard let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         guard let parent = try parent(of: path), let status = try parent.status(name) else {
             throw RemoteError.notFound(path)
         }
         let kind = RemoteItem(name: name, status).kind
-        guard kind != .other else { throw RemoteError.isSpecial(path) }
+        guard kind != .other else { throw RemoteError.specialFile(path) }
         guard kinds.contains(kind) else { throw RemoteError.notAFile(path) }
         return (parent, name)
     }

@@ -8,19 +8,19 @@ extension Folder {
     /// Throws if a missing item isn't missing, but in iCloud.
     func refusePlaceholder(of name: String, in directory: Directory, at path: RemotePath) throws {
         guard isInICloud, try directory.status(".\(name).icloud") != nil else { return }
-        throw RemoteError.isInICloud(path)
+        throw RemoteError.placeholderInICloud(path)
     }
 
     /// Throws if one of the names in a directory is that of a placeholder.
     func refusePlaceholders(among names: [String], at path: RemotePath) throws {
         guard isInICloud, let name = names.first(where: { $0.hasPrefix(".") && $0.hasSuffix(".icloud") })
         else { return }
-        throw RemoteError.isInICloud(try path.appending(String(name.dropFirst().dropLast(".icloud".count))))
+        throw RemoteError.placeholderInICloud(try path.appending(String(name.dropFirst().dropLast(".icloud".count))))
     }
 }
 
 extension RemoteError {
-    fileprivate static func isInICloud(_ path: RemotePath) -> RemoteError {
+    fileprivate static func placeholderInICloud(_ path: RemotePath) -> RemoteError {
         RemoteError(
             .unavailable,
             """

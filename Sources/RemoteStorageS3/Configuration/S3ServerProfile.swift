@@ -54,7 +54,7 @@ struct S3ServerProfile: Equatable, Sendable {
     ///   - headers: The response's headers.
     ///   - isAmazon: Whether the response came from Amazon's own hosts: a proxy elsewhere may send the same name.
     /// - Returns: The server's profile; `nil` for an unknown server.
-    static func recognise(_ headers: HTTPHeaders, isAmazon: Bool) -> S3ServerProfile? {
+    static func recognize(_ headers: HTTPHeaders, isAmazon: Bool) -> S3ServerProfile? {
         let server = headers.first(name: "Server") ?? ""
         if isAmazon, server == "AmazonS3" { return amazon }
         // `SeaweedFS 8000GB 4.48`. Older versions don't support conditions.

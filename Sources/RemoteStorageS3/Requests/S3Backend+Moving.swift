@@ -12,7 +12,7 @@ extension S3Backend {
     /// Copies a file on the server, or through this device if there is a condition.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         try Task.checkCancellation()
-        guard let parent = destination.parent else { throw RemoteError.isRoot() }
+        guard let parent = destination.parent else { throw RemoteError.rootIsFixed() }
         try checkName(destination)
         async let sourceStatus = status(of: source)
         async let destinationStatus = status(of: destination)
@@ -35,7 +35,7 @@ extension S3Backend {
     /// Moves a file, or the files of a directory one by one: copies them, then removes the originals.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         try Task.checkCancellation()
-        guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
+        guard source != .root, let parent = destination.parent else { throw RemoteError.rootIsFixed() }
         try checkName(destination)
         let item = try await itemToMove(source, to: destination)
         guard item.kind == .directory else {
@@ -102,7 +102,7 @@ extension S3Backend {
 
     /// Removes the keys that were copied, and no keys that another client has added since.
     private func removeMoved(_ keys: [String], from source: RemotePath) async throws {
-        guard let parent = source.parent else { throw RemoteError.isRoot() }
+        guard let parent = source.parent else { throw RemoteError.rootIsFixed() }
         try await putDirectory(parent)
         seen.forget(source)
         try await removeObjects(keys.filter { !$0.hasSuffix("/") }, source)
@@ -118,7 +118,7 @@ extension S3Backend {
     /// Removes a file, or all keys that begin with a directory's key.
     public func remove(_ path: RemotePath) async throws {
         try Task.checkCancellation()
-        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
         guard Self.canKeep(path.components) else { return }
         async let file = head(path)
         let below = try await everything(below: path).map(\.key)

@@ -28,7 +28,7 @@ extension S3Backend {
     /// Returns the write, and the directories above the file that it creates.
     func prepareWrite(to path: RemotePath, when condition: WriteCondition) async throws -> (Write, [RemotePath]) {
         try Task.checkCancellation()
-        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
         try checkName(path)
         let write = Write(path, condition, try await header(of: condition))
         async let existing = existingItem(before: write)

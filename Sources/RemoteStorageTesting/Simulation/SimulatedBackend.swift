@@ -31,7 +31,7 @@ public actor SimulatedBackend: RemoteBackend {
     /// The storage's name, the same for all connections to it.
     public nonisolated let identity: String
     let server: SimulatedServer
-    private let place: InMemoryBackend
+    private let storage: InMemoryBackend
     private let clock: SimulatedClock?
     private var faults: FaultModel
     private var generator: SplitMix64
@@ -52,19 +52,19 @@ public actor SimulatedBackend: RemoteBackend {
     ///   - server: The kind of the storage.
     ///   - faults: The storage's faults.
     ///   - seed: Decides which requests have faults.
-    ///   - place: The storage's contents, which several connections may share; `nil` for an empty storage.
+    ///   - storage: The storage's contents, which several connections may share; `nil` for an empty storage.
     ///   - clock: The simulation's clock, for latency; without a clock, requests take no time.
     public init(
         _ server: SimulatedServer = .aws,
         faults: FaultModel = .none,
         seed: UInt64 = 0,
-        place: InMemoryBackend? = nil,
+        storage: InMemoryBackend? = nil,
         clock: SimulatedClock? = nil
     ) {
         self.server = server
         self.faults = faults
-        self.place = place ?? InMemoryBackend(identity: "simulated:\(server.name)")
-        identity = self.place.identity
+        self.storage = storage ?? InMemoryBackend(identity: "simulated:\(server.name)")
+        identity = self.storage.identity
         self.clock = clock
         generator = SplitMix64(seed: seed)
     }
@@ -123,10 +123,10 @@ public actor SimulatedBackend: RemoteBackend {
         _ clock: SimulatedClock,
         _ request: String
     ) async throws -> RemoteContent? {
-        let size = try await place.status(of: path)?.size
+        let size = try await storage.status(of: path)?.size
         try await clock.sleep(for: faults.latency.upperBound)
-        guard let content = try await place.read(path), let size, content.length != size else {
-            return try await place.read(path)
+        guard let content = try await storage.read(path), let size, content.length != size else {
+            return try await storage.read(path)
         }
         note("has the former version's length", in: request)
         let bytes = try await content.bytes(upTo: .max)
@@ -170,18 +170,18 @@ public actor SimulatedBackend: RemoteBackend {
             let request = try await begin(name)
             let bytes = try await content.bytes(upTo: .max)
             let part = Array(bytes.prefix(Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)))
-            try await place.write(part, to: path, when: .always)
+            try await storage.write(part, to: path, when: .always)
             throw unavailable("torn write", in: request)
         }
         let exclusive = server.capabilities.contains(.exclusiveCreate)
-        let put = { @Sendable [place] (target: InMemoryBackend, content: RemoteContent) in
-            guard condition == .ifAbsent, !exclusive, target === place else {
+        let put = { @Sendable [storage] (target: InMemoryBackend, content: RemoteContent) in
+            guard condition == .ifAbsent, !exclusive, target === storage else {
                 return try await target.write(content, to: path, when: condition)
             }
             // Like a server that checks first and writes later: another device may write in between.
-            if try await place.status(of: path) != nil { throw RemoteError.alreadyExists(path) }
+            if try await storage.status(of: path) != nil { throw RemoteError.alreadyExists(path) }
             let bytes = try await content.bytes(upTo: .max)
-            return try await place.write(bytes, to: path, when: .always)
+            return try await storage.write(bytes, to: path, when: .always)
         }
         // The duplicate sends recorded bytes, because the content mustn't be read after the write has ended.
         let sent = SentBytes()
@@ -209,12 +209,12 @@ public actor SimulatedBackend: RemoteBackend {
         }
         let request = try await begin(name)
         // The move stops in the middle: some files exist at both paths.
-        let files = try await place.copy().files(in: source)
-        guard try await place.status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
+        let files = try await storage.copy().files(in: source)
+        guard try await storage.status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
         for file in files.prefix(files.count / 2) {
             let rest = file.components.dropFirst(source.components.count)
             let copy = try RemotePath(components: destination.components + rest)
-            try await place.copy(file, to: copy, when: .always)
+            try await storage.copy(file, to: copy, when: .always)
         }
         throw unavailable("half a move", in: request)
     }
@@ -267,7 +267,7 @@ public actor SimulatedBackend: RemoteBackend {
         let due = duplicates.filter { $0.requests <= 0 }
         duplicates.removeAll { $0.requests <= 0 }
         // A late duplicate may be refused. Its error is ignored, because no client waits for its answer.
-        for duplicate in due { try? await duplicate.change(place) }
+        for duplicate in due { try? await duplicate.change(storage) }
         if isLost { throw unavailable("the request was lost", in: request) }
         if isRefused, let refusal = faults.refusals.randomElement(using: &generator) {
             throw unavailable("\(refusal)", in: request, cause: refusal)
@@ -279,10 +279,10 @@ public actor SimulatedBackend: RemoteBackend {
     private func view(for name: String, _ staleness: Double) async throws -> (InMemoryBackend, request: String) {
         let request = try await begin(name)
         if disappearance == .empty { return (InMemoryBackend(identity: identity), request) }
-        guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return (place, request) }
-        let copy = await place.copy()
+        guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return (storage, request) }
+        let copy = await storage.copy()
         past = past.suffix(4) + [copy]
-        guard chance(staleness), let view = past.randomElement(using: &generator) else { return (place, request) }
+        guard chance(staleness), let view = past.randomElement(using: &generator) else { return (storage, request) }
         note("answered from the past", in: request)
         return (view, request)
     }
@@ -296,7 +296,7 @@ public actor SimulatedBackend: RemoteBackend {
         let request = try await begin(name)
         let (isDuplicated, isReplyLost) = (chance(faults.duplicateDelivery), chance(faults.lostReply))
         guard disappearance == nil else { return try await body(InMemoryBackend(identity: identity)) }
-        let result = try await body(place)
+        let result = try await body(storage)
         if isDuplicated {
             note("is delivered twice", in: request)
             let requests = Int.random(in: 1...10, using: &generator)

@@ -3,7 +3,7 @@ import RemoteStorage
 
 /// The known behavior of a kind of server, which decides the recipe for writing files.
 ///
-/// Found by racing eight writers, interrupting uploads, and reading at the same time. A server that isn't recognised is
+/// Found by racing eight writers, interrupting uploads, and reading at the same time. A server that isn't recognized is
 /// assumed to guarantee nothing, except what a probe couldn't disprove.
 struct ServerProfile: Equatable, Sendable {
     var name: String
@@ -51,7 +51,7 @@ struct ServerProfile: Equatable, Sendable {
     /// Recognises a server by its answer to OPTIONS.
     ///
     /// The name isn't enough: an Apache or nginx may only pass requests on to another server.
-    static func recognise(_ headers: HTTPHeaders) -> ServerProfile? {
+    static func recognize(_ headers: HTTPHeaders) -> ServerProfile? {
         let server = headers.first(name: "Server")?.lowercased() ?? ""
         let classes = Set(headers[canonicalForm: "DAV"].map { String($0) })
         if server.hasPrefix("apache"), classes.contains("<http://apache.org/dav/propset/fs/1>") { return .apache }

@@ -14,7 +14,7 @@ extension WebDAVBackend {
     ///
     /// - Parameters:
     ///   - path: The file.
-    ///   - content: The bytes, to recognise the file.
+    ///   - content: The bytes, to recognize the file.
     ///   - place: Writes the bytes to the path that it receives.
     /// - Returns: The file, as the server reports it.
     /// - Throws: ``RemoteError/Code/alreadyExists``.

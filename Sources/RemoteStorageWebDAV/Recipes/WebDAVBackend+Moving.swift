@@ -8,7 +8,7 @@ extension WebDAVBackend {
     /// Copies a file on the server, or through this device if only a PUT replaces the destination safely.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         try Task.checkCancellation()
-        guard destination != .root else { throw RemoteError.isRoot() }
+        guard destination != .root else { throw RemoteError.rootIsFixed() }
         let profile = try await serverProfile()
         async let sourceStatus = status(of: source)
         async let destinationStatus = status(of: destination)
@@ -39,7 +39,7 @@ extension WebDAVBackend {
     /// Moves a file or directory to a path that doesn't exist.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         try Task.checkCancellation()
-        guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
+        guard source != .root, let parent = destination.parent else { throw RemoteError.rootIsFixed() }
         _ = try await serverProfile()
         // Existing destinations are refused here too: some servers move the file into an existing directory.
         let item = try await itemToMove(source, to: destination)

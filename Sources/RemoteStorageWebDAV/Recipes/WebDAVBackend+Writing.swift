@@ -13,7 +13,7 @@ extension WebDAVBackend {
         when condition: WriteCondition
     ) async throws -> RemoteItem {
         try Task.checkCancellation()
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard path != .root else { throw RemoteError.rootIsFixed() }
         let profile = try await serverProfile()
         switch condition {
         case .always where profile.putsAtomically:
@@ -67,7 +67,7 @@ extension WebDAVBackend {
         header: (String, String)? = nil,
         otherwise refusal: RemoteError? = nil
     ) async throws -> RemoteItem {
-        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
         for isLast in [false, true] {
             try await makeSureInFile(of: parent, for: path)
             let counted = CountedContent(content)
@@ -145,7 +145,7 @@ extension WebDAVBackend {
 
     /// Returns a unique, hidden name in the directory of a file.
     func temporaryName(beside path: RemotePath) throws -> RemotePath {
-        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
         return try parent.appending(TemporaryName.with(UUID().uuidString))
     }
 
@@ -158,7 +158,7 @@ extension WebDAVBackend {
         at path: RemotePath,
         _ place: (RemotePath) async throws -> Void
     ) async throws {
-        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
         try await makeSureInFile(of: parent, for: path)
         let aside = try temporaryName(beside: path)
         let temporary = try aside.appending("content")
@@ -246,7 +246,7 @@ extension WebDAVBackend {
         directories.forget(path)
         let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
         // An unstructured task isn't cancelled with this one, which waits for it.
-        await Task { [transport] in await (try? transport.sendOnceIfPossible(request))?.discard() }.value
+        await Task { [transport] in await (try? transport.sendWithoutRetries(request))?.discard() }.value
     }
 }
 

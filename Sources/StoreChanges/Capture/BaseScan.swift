@@ -134,7 +134,7 @@ struct BaseScan {
 
     // MARK: Ranges
 
-    /// Goes on with the rows of another range.
+    /// Continues with the rows of another range.
     mutating func leap() { isElsewhere = true }
 
     /// Calls `body` with the rows that the store had with integer keys of a range, and that weren't found.

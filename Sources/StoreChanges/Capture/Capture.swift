@@ -6,8 +6,8 @@ struct Capture {
     private let numbers: ReplicaNumbers
     private let names: RowNames
     private var changes: CapturedChanges
-    /// Whether a change counts; all do unless the user has said otherwise.
-    private let counts: (Change) throws -> Bool
+    /// Whether the capture includes a change; it includes all unless the user has said otherwise.
+    private let includes: (Change) throws -> Bool
     /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round.
     ///
     /// Their cells aren't kept in memory: until they are noted, the base has them. A row may be there twice.
@@ -25,7 +25,7 @@ struct Capture {
     ///   - client: This device.
     ///   - changes: Where the changes go.
     ///   - insertedAgain: A row that the user has just restored.
-    ///   - counts: Whether a change counts.
+    ///   - includes: Whether the capture includes a change.
     /// - Throws: `DatabaseError`.
     init(
         of store: SQLConnection,
@@ -33,12 +33,12 @@ struct Capture {
         by client: ClientID,
         into changes: CapturedChanges,
         insertedAgain: RowInsertedAgain? = nil,
-        where counts: @escaping (Change) throws -> Bool = { _ in true }
+        where includes: @escaping (Change) throws -> Bool = { _ in true }
     ) throws {
         self.store = store
         self.state = state
         self.changes = changes
-        self.counts = counts
+        self.includes = includes
         names = try RowNames(in: store, state, by: client, insertedAgain: insertedAgain)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
@@ -84,7 +84,7 @@ struct Capture {
     }
 
     private mutating func note(_ change: Change, from former: StoredRow? = nil, to present: StoredRow? = nil) throws {
-        guard try counts(change) else { return }
+        guard try includes(change) else { return }
         try changes.append(change, from: former, to: present)
     }
 
@@ -135,13 +135,13 @@ struct Capture {
     private mutating func compare(_ rows: ChangedRows, of table: StoreTable, _ allowsDeletions: Bool) throws {
         let schema = try state.schema.table(table.name)
         var base = try BaseScan(table.name, state)
-        var counts = RowCounts()
+        var rowCounts = RowCounts()
         switch rows {
         case .all:
             var scan = try StoreScan(schema, in: store, names, state.schema)
             var counted = try CountScan(table.name, state)
             var (countedRows, missingRows) = (0, 0)
-            try compare(&scan, &base, table, &counts) {
+            try compare(&scan, &base, table, &rowCounts) {
                 try counted.add($0)
                 countedRows += 1
             }
@@ -149,29 +149,29 @@ struct Capture {
                 missingRows += $0.base - $0.count
                 try compareCounts($0, table)
             }
-            try base.forEachMissing { try addDeleted($0, table, &counts) }
+            try base.forEachMissing { try addDeleted($0, table, &rowCounts) }
             // An update of a row without a key is a delete and an insert.
-            counts.deleted += max(missingRows, 0)
-            let formerCount = base.foundCount + countedRows + counts.deleted
-            try refuseMassDeletion(counts, outOf: formerCount, table, allowsDeletions)
+            rowCounts.deleted += max(missingRows, 0)
+            let formerCount = base.foundCount + countedRows + rowCounts.deleted
+            try refuseMassDeletion(rowCounts, outOf: formerCount, table, allowsDeletions)
         case .ranges(let ranges, _):
             guard !ranges.isEmpty else { return }
             var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)
             let former = formerRows[table.name] ?? [:]
             for range in ranges {
-                let formerCount = base.foundCount + counts.inserted
+                let formerCount = base.foundCount + rowCounts.inserted
                 try scan.choose(range)
                 base.leap()
-                try compare(&scan, &base, table, &counts) { _ in }
-                let count = base.foundCount + counts.inserted - formerCount
+                try compare(&scan, &base, table, &rowCounts) { _ in }
+                let count = base.foundCount + rowCounts.inserted - formerCount
                 try base.forEachMissing(in: range, present: count, former: former) {
-                    try addDeleted($0, table, &counts)
+                    try addDeleted($0, table, &rowCounts)
                 }
             }
             // Most rows weren't compared, so they aren't gone.
-            guard counts.deleted > base.foundCount else { return }
-            let count = try table.count() - counts.inserted + counts.deleted
-            try refuseMassDeletion(counts, outOf: count, table, allowsDeletions)
+            guard rowCounts.deleted > base.foundCount else { return }
+            let count = try table.count() - rowCounts.inserted + rowCounts.deleted
+            try refuseMassDeletion(rowCounts, outOf: count, table, allowsDeletions)
         }
     }
 
@@ -179,7 +179,7 @@ struct Capture {
         _ scan: inout StoreScan,
         _ base: inout BaseScan,
         _ table: StoreTable,
-        _ counts: inout RowCounts,
+        _ rowCounts: inout RowCounts,
         counting count: ([UInt8]) throws -> Void
     ) throws {
         let schema = try state.schema.table(table.name)
@@ -187,12 +187,12 @@ struct Capture {
             if scan.isCounted {
                 try count(scan.name)
             } else if try !base.isUnchanged(scan), try compare(scan, &base, table, schema) {
-                counts.inserted += 1
+                rowCounts.inserted += 1
             }
         }
     }
 
-    private mutating func addDeleted(_ row: BaseScan.Row, _ table: StoreTable, _ counts: inout RowCounts) throws {
+    private mutating func addDeleted(_ row: BaseScan.Row, _ table: StoreTable, _ rowCounts: inout RowCounts) throws {
         guard let image = row.image else { return }
         let schema = try state.schema.table(table.name)
         try schema.check(image)
@@ -202,7 +202,7 @@ struct Capture {
         } else {
             try noteDeleted(reference, StoredRow(schema, image), parents: [])
         }
-        counts.deleted += 1
+        rowCounts.deleted += 1
         guard table.integerKey != nil, let number = try numbers.number(of: reference) else { return }
         movedNumbers[table.name, default: []].append(number)
     }

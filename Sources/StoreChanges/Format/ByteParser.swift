@@ -126,7 +126,7 @@ struct ByteParser {
         case 0: return .null
         case 1: return .value(.integer(try signed(what)))
         case 2:
-            let bitPattern = try raw(8, what).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            let bitPattern = UInt64(littleEndianBytes: try raw(8, what)[...])
             // SQLite stores NaN as NULL.
             guard !Double(bitPattern: bitPattern).isNaN else { throw malformed("\(what) isn't a number") }
             return .value(.real(bitPattern: bitPattern))

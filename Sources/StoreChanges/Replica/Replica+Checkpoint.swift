@@ -22,7 +22,9 @@ extension Replica {
         for table in ["replaced", "pages", "refusals"] { try db.execute("DELETE FROM \(table)") }
         try keepNewestConflicts(db)
         // A device that gets the checkpoint would choose between these and others of their numbers.
-        try db.execute("DELETE FROM sets WHERE NOT \(ReplicaLog.Origin.isShared) AND status IN (0, 2)")
+        try db.execute(
+            "DELETE FROM sets WHERE NOT \(ReplicaLog.Origin.isShared) AND \(ReplicaLog.Status.isNotIntegrated)"
+        )
         try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
         try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")
         if let stable = try ReplicaKnowledge(db).read().stable {

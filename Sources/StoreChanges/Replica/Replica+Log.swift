@@ -34,7 +34,10 @@ extension Replica {
     /// - Throws: `DatabaseError`.
     package func forgetOwnSets(upTo sequence: UInt64) throws {
         try db.execute(
-            "UPDATE sets SET bytes = NULL WHERE client = ? AND sequence <= ? AND status = 3 AND bytes IS NOT NULL",
+            """
+            UPDATE sets SET bytes = NULL
+            WHERE client = ? AND sequence <= ? AND \(ReplicaLog.Status.isStable) AND bytes IS NOT NULL
+            """,
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
     }
@@ -42,7 +45,7 @@ extension Replica {
     /// This device's set of a number, if it counts.
     private func ownSet(_ sequence: UInt64) throws -> SeenSet? {
         try db.first(
-            "SELECT digest FROM sets WHERE client = ? AND sequence = ? AND status IN (1, 3)",
+            "SELECT digest FROM sets WHERE client = ? AND sequence = ? AND \(ReplicaLog.Status.isIntegrated)",
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )?.bytes(0).map { SeenSet(sequence, SetDigest(rawValue: $0)) }
     }
@@ -83,7 +86,7 @@ extension Replica {
         let rows = try db.all(
             """
             SELECT client, max(sequence), digest FROM sets
-            WHERE status IN (1, 3) AND (stamp, client, sequence) <= (?, ?, ?) GROUP BY client
+            WHERE \(ReplicaLog.Status.isIntegrated) AND (stamp, client, sequence) <= (?, ?, ?) GROUP BY client
             """,
             position
         )
@@ -95,7 +98,7 @@ extension Replica {
         }
         guard vector == prefix.vector else { return nil }
         return try db.first(
-            "SELECT sum FROM sets WHERE status IN (1, 3) AND stamp = ? AND client = ? AND sequence = ?",
+            "SELECT sum FROM sets WHERE \(ReplicaLog.Status.isIntegrated) AND stamp = ? AND client = ? AND sequence = ?",
             position
         )?.bytes(0).flatMap(StateDigest.init)
     }
@@ -107,10 +110,10 @@ extension Replica {
         return SynchronizedStore.Fingerprint(state: state.bytes, schema: SetDigest(of: schema + kind).rawValue)
     }
 
-    /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device goes on
+    /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device continues
     /// capturing and doesn't integrate them.
     package func needsNewerSchema() throws -> Bool {
-        try db.first("SELECT 1 FROM sets WHERE status = 0 AND readable = 0 LIMIT 1") != nil
+        try db.first("SELECT 1 FROM sets WHERE \(ReplicaLog.Status.isWaiting) AND readable = 0 LIMIT 1") != nil
     }
 
     // MARK: Void sets
@@ -151,8 +154,9 @@ extension Replica {
     package func captureVoidSetsAgain(at time: UInt64) throws -> [OwnSet] {
         guard try !hasLostIdentity() else { return [] }
         var sets: [OwnSet] = []
-        try withdraw(where: "status = 2")
-        let voids = try log.entries(.void, where: "origin IN (2, 4)").map { ($0.reference, try log.set($0.reference)) }
+        try withdraw(where: ReplicaLog.Status.isVoid)
+        let notYetAgain = "origin IN (\(ReplicaLog.Origin.published.rawValue), \(ReplicaLog.Origin.withdrawn.rawValue))"
+        let voids = try log.entries(.void, where: notYetAgain).map { ($0.reference, try log.set($0.reference)) }
         guard !voids.isEmpty else { return [] }
         let named = try log.judgement().setsWithOwnNames()
         let others = voids.filter { !named.contains($0.0) }.compactMap(\.1)

@@ -32,7 +32,7 @@ extension ReplicaLog {
             SELECT number, rule, tbl, name, lost, kept FROM conflicts
             WHERE client = ?1 AND sequence = ?2 AND (
                 rule NOT IN (?4, ?5) OR stamp = ?3 AND NOT EXISTS (
-                    SELECT 1 FROM sets WHERE client = ?1 AND sequence = ?2 AND stamp = ?3 AND status = 2
+                    SELECT 1 FROM sets WHERE client = ?1 AND sequence = ?2 AND stamp = ?3 AND \(Status.isVoid)
                 )
             ) ORDER BY number
             """,

@@ -2,14 +2,14 @@
 extension ReplicaLog {
     /// The number of the sets that aren't stable, and their size in bytes: every checkpoint has them.
     func size() throws -> (sets: UInt64, bytes: Int64) {
-        let values = try db.first("SELECT count(*), sum(length(bytes)) FROM sets WHERE status IN (0, 1, 2)")
+        let values = try db.first("SELECT count(*), sum(length(bytes)) FROM sets WHERE \(Status.isNotStable)")
         return (UInt64(values?.integer(0) ?? 0), values?.integer(1) ?? 0)
     }
 
     /// Whether a set is integrated.
     func counts(_ reference: SetReference) throws -> Bool {
         try db.first(
-            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND status IN (1, 3)",
+            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND \(Status.isIntegrated)",
             reference.values
         ) != nil
     }
@@ -25,7 +25,7 @@ extension ReplicaLog {
     /// Whether a set of a number and a time is integrated.
     func counts(_ set: SetID, at stamp: Stamp) throws -> Bool {
         try db.first(
-            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND status IN (1, 3)",
+            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND \(Status.isIntegrated)",
             SetPosition(stamp, set).values
         ) != nil
     }
@@ -33,7 +33,7 @@ extension ReplicaLog {
     /// Whether a set of a number and a time is void; another one of both may be integrated.
     func isVoid(_ set: SetID, at stamp: Stamp) throws -> Bool {
         try db.first(
-            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND status = 2",
+            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND \(Status.isVoid)",
             SetPosition(stamp, set).values
         ) != nil
     }
@@ -56,9 +56,4 @@ extension ReplicaLog {
             }
         )
     }
-}
-
-extension ReplicaLog.Origin {
-    /// The condition, in SQL, that a set wasn't captured here.
-    static let isForeign = "origin = \(otherDevice.rawValue)"
 }

@@ -27,7 +27,7 @@ extension ReplicaLog {
         try db.execute(
             """
             UPDATE sets SET sum = ? WHERE (client, sequence, digest) = (
-                SELECT client, sequence, digest FROM sets WHERE status IN (1, 3)
+                SELECT client, sequence, digest FROM sets WHERE \(Status.isIntegrated)
                 ORDER BY stamp DESC, client DESC, sequence DESC LIMIT 1
             )
             """,

@@ -21,9 +21,6 @@ struct ReplicaLog {
         case capturedAgain = 3
         /// The set was captured here, no other device knows it, and this device has taken it back.
         case withdrawn = 4
-
-        /// The condition, in SQL, that other devices may know a set.
-        static let isShared = "origin NOT IN (1, 4)"
     }
 
     let state: ReplicaState
@@ -51,7 +48,9 @@ struct ReplicaLog {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (client, sequence, digest)
             DO UPDATE SET
-                origin = CASE WHEN min(origin, excluded.origin) = 0 AND max(origin, excluded.origin) IN (1, 4)
+                origin = CASE
+                    WHEN min(origin, excluded.origin) = \(Origin.otherDevice.rawValue)
+                        AND max(origin, excluded.origin) IN (\(Origin.captured.rawValue), \(Origin.withdrawn.rawValue))
                     THEN \(Origin.published.rawValue) ELSE max(origin, excluded.origin) END,
                 bytes = ifnull(bytes, excluded.bytes)
             """,
@@ -129,7 +128,7 @@ struct ReplicaLog {
     func integrated() throws -> [ClientID: SeenSet] {
         var integrated: [ClientID: SeenSet] = [:]
         let rows = try db.all(
-            "SELECT client, max(sequence), digest FROM sets WHERE status IN (1, 3) GROUP BY client"
+            "SELECT client, max(sequence), digest FROM sets WHERE \(Status.isIntegrated) GROUP BY client"
         )
         for values in rows {
             guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
@@ -145,7 +144,7 @@ struct ReplicaLog {
 
     static func lastIntegrated(of client: ClientID, _ db: SQLConnection) throws -> SeenSet? {
         let values = try db.first(
-            "SELECT sequence, digest FROM sets WHERE client = ? AND status IN (1, 3) ORDER BY sequence DESC LIMIT 1",
+            "SELECT sequence, digest FROM sets WHERE client = ? AND \(Status.isIntegrated) ORDER BY sequence DESC LIMIT 1",
             [.text(client.rawValue)]
         )
         guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }
@@ -158,11 +157,15 @@ struct ReplicaLog {
     }
 
     /// The last set that a client captured here, void ones included.
-    func lastCaptured(by client: ClientID) throws -> SeenSet? { try last("client = ? AND origin > 0", client) }
+    func lastCaptured(by client: ClientID) throws -> SeenSet? {
+        try last("client = ? AND NOT \(Origin.isForeign)", client)
+    }
 
     /// The last set that a client captured here and can't capture again under its number, void ones included: other devices may
     /// know this set, or another one of its number.
-    func lastIrrevocable(by client: ClientID) throws -> SeenSet? { try last("client = ? AND origin > 1", client) }
+    func lastIrrevocable(by client: ClientID) throws -> SeenSet? {
+        try last("client = ? AND \(Origin.isIrrevocable)", client)
+    }
 
     private func last(_ condition: String, _ client: ClientID) throws -> SeenSet? {
         let values = try db.first(
@@ -204,7 +207,7 @@ struct ReplicaLog {
         try db.execute(
             """
             UPDATE sets SET origin = \(published)
-            WHERE client = ? AND sequence <= ? AND origin = \(captured) AND status IN (1, 3)
+            WHERE client = ? AND sequence <= ? AND origin = \(captured) AND \(Status.isIntegrated)
             """,
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
@@ -238,7 +241,7 @@ struct ReplicaLog {
         for entry in integrated[common...] where !foldedAgain.contains(entry.header.id) {
             try setConflicts([], of: entry.header)
         }
-        try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
+        try db.execute("UPDATE sets SET status = \(Status.waiting.rawValue) WHERE \(Status.isVoid)")
         for void in judgement.void { try setStatus(.void, of: void) }
         guard common < ready.count else { return }
         var progress = FoldProgress(
@@ -280,7 +283,7 @@ struct ReplicaLog {
         for (row, wish) in folded.wishes { try numbers.setWish(wish, of: row) }
         progress.digest.apply(folded.delta, state.schema, digestKey)
         try db.execute(
-            "UPDATE sets SET status = 1, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
+            "UPDATE sets SET status = \(Status.integrated.rawValue), sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
             [.blob(progress.digest.bytes)] + entry.reference.values
         )
         try setConflicts(Array(zip(folded.conflicts, authors)), of: entry.header)
@@ -329,7 +332,7 @@ struct ReplicaLog {
         }
         try undo.remove(entry.reference)
         try db.execute(
-            "UPDATE sets SET status = 0, sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
+            "UPDATE sets SET status = \(Status.waiting.rawValue), sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
             entry.reference.values
         )
     }

@@ -32,8 +32,8 @@ struct ReplicaTrimming {
         try state.db.execute(
             """
             UPDATE sets SET bytes = NULL
-            WHERE (status = 3 OR status = 2 AND (stamp, client, sequence) <= (?, ?, ?))
-            AND origin = 0 AND client <> ? AND bytes IS NOT NULL
+            WHERE (\(ReplicaLog.Status.isStable) OR \(ReplicaLog.Status.isVoid) AND (stamp, client, sequence) <= (?, ?, ?))
+            AND \(ReplicaLog.Origin.isForeign) AND client <> ? AND bytes IS NOT NULL
             """,
             prefix.position.values + [.text(client.rawValue)]
         )

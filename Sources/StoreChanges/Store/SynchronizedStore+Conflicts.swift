@@ -4,17 +4,17 @@ import GRDB
 extension SynchronizedStore {
     /// Everything that merging overwrote or left out, the oldest first.
     package func conflicts(after number: Int64 = 0) throws -> [LoggedConflict] {
-        try locked { try replicaDatabase.read { _ in try replica.conflicts(after: number) } }
+        try readReplica { try $0.conflicts(after: number) }
     }
 
     /// The number of the last entry of the conflict log; 0 if it has none.
     package func lastConflict() throws -> Int64 {
-        try locked { try replicaDatabase.read { _ in try replica.lastConflict() } }
+        try readReplica { try $0.lastConflict() }
     }
 
     /// How many entries the conflict log has after one of them.
     package func conflictCount(after number: Int64) throws -> Int {
-        try locked { try replicaDatabase.read { _ in try replica.conflictCount(after: number) } }
+        try readReplica { try $0.conflictCount(after: number) }
     }
 
     /// Writes into the store what a conflict lost, and captures it as an edit of the user.

@@ -1,55 +1,45 @@
-import GRDB
-
 /// What devices exchange: change sets.
 extension SynchronizedStore {
     /// The last set of each client that has arrived and isn't void, as far as that is known.
     package func setsThatMayCount() throws -> [ClientID: SeenSet] {
         let condition = "status <> \(ReplicaLog.Status.void.rawValue)"
-        return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
+        return try readReplica { try Replica.knownSets($0.db, where: condition) }
     }
 
     /// The last set of each client that this device has and other devices may know.
     package func publishedSets() throws -> [ClientID: SeenSet] {
-        try locked {
-            try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: ReplicaLog.Origin.isShared) }
-        }
+        try readReplica { try Replica.knownSets($0.db, where: ReplicaLog.Origin.isShared) }
     }
 
     /// Makes the store's replica belong to this client, if it's a former one's.
     ///
     /// Call it before the client's first head is published.
     package func adopt() throws {
-        try locked {
-            try replicaDatabase.write { _ in
-                guard try replica.owner != replica.client else { return }
-                _ = try store.read { try replica.finishWritten($0) }
-                try replica.adopt()
-            }
+        try writeReplica { replica in
+            guard try replica.owner != replica.client else { return }
+            _ = try store.read { try replica.finishWritten($0) }
+            try replica.adopt()
         }
     }
 
     /// Integrates sets, and leaves the store as it is.
     package func integrate(_ sets: [any ChangeSetSource], news: LogNews) throws {
-        try locked {
-            try replicaDatabase.write { _ in
-                _ = try store.read { try replica.finishWritten($0) }
-                try replica.learn(sets, news)
-            }
+        try writeReplica { replica in
+            _ = try store.read { try replica.finishWritten($0) }
+            try replica.learn(sets, news)
         }
     }
 
     /// Notes that what this device has to publish may be on the storage from now on.
     package func note(_ publication: Publication) throws {
-        try locked {
-            try replicaDatabase.write { _ in
-                try replica.log.notePublication(of: publication.head.client, upTo: publication.head.last?.sequence ?? 0)
-            }
+        try writeReplica { replica in
+            try replica.log.notePublication(of: publication.head.client, upTo: publication.head.last?.sequence ?? 0)
         }
     }
 
     /// What this device's next head says of its own sets and of what the store has seen, without what is stable or void.
     package func progress() throws -> ClientHead {
-        try locked { try replicaDatabase.read { _ in try replica.progress() } }
+        try readReplica { try $0.progress() }
     }
 
     /// What this device has to publish.
@@ -87,36 +77,32 @@ extension SynchronizedStore {
     /// - Returns: The head, and the sets.
     /// - Throws: ``StoreChangesError``.
     package func publication(after sequence: UInt64, head number: UInt64) throws -> Publication {
-        try locked {
-            try replicaDatabase.read { _ in
-                let head = try replica.head(number: number)
-                var sets: [PublishedSet] = []
-                try replica.forEachOwnSet(after: sequence, upTo: .max) {
-                    sets.append(PublishedSet($0))
-                }
-                return Publication(
-                    head: head,
-                    sets: sets,
-                    fingerprint: try head.stable.flatMap(replica.fingerprint)
-                )
+        try readReplica { replica in
+            let head = try replica.head(number: number)
+            var sets: [PublishedSet] = []
+            try replica.forEachOwnSet(after: sequence, upTo: .max) {
+                sets.append(PublishedSet($0))
             }
+            return Publication(
+                head: head,
+                sets: sets,
+                fingerprint: try head.stable.flatMap(replica.fingerprint)
+            )
         }
     }
 
     /// This device's sets of these numbers, in order, as far as it has them.
     package func ownSets(_ numbers: ClosedRange<UInt64>) throws -> [EncodedChangeSet] {
-        try locked {
-            try replicaDatabase.read { _ in
-                var sets: [EncodedChangeSet] = []
-                try replica.forEachOwnSet(after: numbers.lowerBound - 1, upTo: numbers.upperBound) { sets.append($0) }
-                return sets
-            }
+        try readReplica { replica in
+            var sets: [EncodedChangeSet] = []
+            try replica.forEachOwnSet(after: numbers.lowerBound - 1, upTo: numbers.upperBound) { sets.append($0) }
+            return sets
         }
     }
 
     /// What this device remembers of the storage besides sets.
     package func knowledge() throws -> LogKnowledge {
-        try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
+        try readReplica { try ReplicaKnowledge($0.db).read() }
     }
 
     /// The digests that two undamaged replicas share after they integrated the same sets in the same schema.
@@ -136,52 +122,46 @@ extension SynchronizedStore {
 
     /// The state after the sets of a prefix; `nil` if this replica doesn't have exactly these sets up to there.
     package func fingerprint(at prefix: StablePrefix) throws -> Fingerprint? {
-        try locked { try replicaDatabase.read { _ in try replica.fingerprint(at: prefix) } }
+        try readReplica { try $0.fingerprint(at: prefix) }
     }
 
     /// The last set of each client that is integrated.
     package func integratedSets() throws -> [ClientID: SeenSet] {
-        try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: "status IN (1, 3)") } }
+        try readReplica { try Replica.knownSets($0.db, where: ReplicaLog.Status.isIntegrated) }
     }
 
     /// The number of the sets that every baseline has because a device may not have seen them, and their size in bytes.
     package func logSize() throws -> (sets: UInt64, bytes: Int64) {
-        try locked { try replicaDatabase.read { _ in try replica.log.size() } }
+        try readReplica { try $0.log.size() }
     }
 
     /// The last set of each client that is integrated and that other devices may know.
     package func integratedPublishedSets() throws -> [ClientID: SeenSet] {
-        let condition = "status IN (1, 3) AND \(ReplicaLog.Origin.isShared)"
-        return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
+        let condition = "\(ReplicaLog.Status.isIntegrated) AND \(ReplicaLog.Origin.isShared)"
+        return try readReplica { try Replica.knownSets($0.db, where: condition) }
     }
 
     /// Whether a set has arrived that other devices may know, whether it counts or not.
     package func has(_ set: SetReference) throws -> Bool {
-        try locked { try replicaDatabase.read { _ in try replica.log.isShared(set) } }
+        try readReplica { try $0.log.isShared(set) }
     }
 
     /// Whether a set of a client is integrated, and not another one of its number.
     package func counts(_ set: SeenSet, of client: ClientID) throws -> Bool {
-        try locked {
-            try replicaDatabase.read { _ in
-                try replica.log.counts(SetReference(client, set))
-            }
-        }
+        try readReplica { try $0.log.counts(SetReference(client, set)) }
     }
 
     /// Remembers what the storage says besides sets.
     package func remember(_ news: LogNews) throws {
-        try locked {
-            try replicaDatabase.write { _ in
-                _ = try store.read { try replica.finishWritten($0) }
-                try replica.learn([], news)
-            }
+        try writeReplica { replica in
+            _ = try store.read { try replica.finishWritten($0) }
+            try replica.learn([], news)
         }
     }
 
     /// Whether the last set of this device's client doesn't count: the device has to continue as another client.
     package func hasLostIdentity() throws -> Bool {
-        try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
+        try readReplica { try $0.hasLostIdentity() }
     }
 
     /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.
@@ -189,7 +169,7 @@ extension SynchronizedStore {
     /// - Parameter sequence: The number of this device's last set that is published.
     /// - Throws: ``StoreChangesError``.
     package func trim(publishedUpTo sequence: UInt64) throws {
-        try locked { try replicaDatabase.write { _ in try replica.trim(publishedUpTo: sequence) } }
+        try writeReplica { try $0.trim(publishedUpTo: sequence) }
     }
 
     /// Forgets the bytes of this device's own sets that it will never publish again.
@@ -197,12 +177,12 @@ extension SynchronizedStore {
     /// - Parameter sequence: The number of the last own set that was removed from the remote.
     /// - Throws: ``StoreChangesError``.
     package func forgetOwnSets(upTo sequence: UInt64) throws {
-        try locked { try replicaDatabase.write { _ in try replica.forgetOwnSets(upTo: sequence) } }
+        try writeReplica { try $0.forgetOwnSets(upTo: sequence) }
     }
 
     /// The clients whose sets wait for sets that have not arrived.
     package func waitingClients() throws -> [ClientID] {
-        try locked { try replicaDatabase.read { _ in try replica.waitingClients() } }
+        try readReplica { try $0.waitingClients() }
     }
 }
 
@@ -225,14 +205,15 @@ extension Replica {
         try db.forEach(
             """
             SELECT bytes FROM sets
-            WHERE client = ? AND sequence > ? AND sequence <= ? AND status IN (1, 3) AND bytes IS NOT NULL ORDER BY sequence
+            WHERE client = ? AND sequence > ? AND sequence <= ? AND \(ReplicaLog.Status.isIntegrated) AND bytes IS NOT NULL
+            ORDER BY sequence
             """,
             [.text(client.rawValue), .integer(Int64(clamping: first)), .integer(Int64(clamping: last))]
         ) { try body(EncodedChangeSet(decoding: $0.bytes(0) ?? [])) }
     }
 
     fileprivate func waitingClients() throws -> [ClientID] {
-        try db.all("SELECT DISTINCT client FROM sets WHERE status = 0 ORDER BY client").map {
+        try db.all("SELECT DISTINCT client FROM sets WHERE \(ReplicaLog.Status.isWaiting) ORDER BY client").map {
             ClientID(rawValue: $0.text(0) ?? "")
         }
     }

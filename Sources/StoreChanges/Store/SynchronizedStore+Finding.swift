@@ -68,7 +68,7 @@ extension SynchronizedStore {
 
     /// The integer key that a row has in this device's store; `nil` if it has none.
     package func number(of row: RowReference) throws -> Int64? {
-        try locked { try replicaDatabase.read { _ in try ReplicaNumbers(replica.state).number(of: row) } }
+        try readReplica { try ReplicaNumbers($0.state).number(of: row) }
     }
 }
 

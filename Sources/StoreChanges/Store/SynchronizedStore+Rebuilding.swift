@@ -215,32 +215,30 @@ extension SynchronizedStore {
 
     /// Integrates what a replica is built from; returns the state of the former replica that gave its sets.
     private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws -> FormerState? {
-        try locked {
-            try replicaDatabase.write { _ in
-                var own: [(ReplicaLog.Origin, [SyncChangeSet])] = []
-                let formerState = try former.map { store in
-                    try store.replicaDatabase.read { _ in
-                        let former = store.replica
-                        try replica.takeNumbers(of: former)
-                        try replica.takeConflicts(of: former)
-                        own = try [.otherDevice, .published, .captured, .withdrawn].map {
-                            ($0, try former.ownSets(from: $0))
-                        }
-                        return try FormerState(former)
+        try writeReplica { replica in
+            var own: [(ReplicaLog.Origin, [SyncChangeSet])] = []
+            let formerState = try former.map { store in
+                try store.replicaDatabase.read { _ in
+                    let former = store.replica
+                    try replica.takeNumbers(of: former)
+                    try replica.takeConflicts(of: former)
+                    own = try [.otherDevice, .published, .captured, .withdrawn].map {
+                        ($0, try former.ownSets(from: $0))
                     }
+                    return try FormerState(former)
                 }
-                try replica.integrate(sources.sets)
-                // If these don't count any more, another client captures them again.
-                for (origin, sets) in own { try replica.integrate(sets, from: origin) }
-                try replica.remember(sources.news)
-                try former?.replicaDatabase.read { _ in
-                    guard let former else { return }
-                    try replica.takeEditsOfVoidSets(from: former.replica)
-                    try replica.logEditsLost(from: former.replica)
-                    try replica.takeConflictNumbers(of: former.replica)
-                }
-                return formerState
             }
+            try replica.integrate(sources.sets)
+            // If these don't count any more, another client captures them again.
+            for (origin, sets) in own { try replica.integrate(sets, from: origin) }
+            try replica.remember(sources.news)
+            try former?.replicaDatabase.read { _ in
+                guard let former else { return }
+                try replica.takeEditsOfVoidSets(from: former.replica)
+                try replica.logEditsLost(from: former.replica)
+                try replica.takeConflictNumbers(of: former.replica)
+            }
+            return formerState
         }
     }
 }
@@ -251,7 +249,8 @@ extension Replica {
         try db.all(
             """
             SELECT bytes FROM sets
-            WHERE bytes IS NOT NULL AND origin = ? AND (client = ? AND status IN (1, 3) OR origin IN (1, 2, 4))
+            WHERE bytes IS NOT NULL AND origin = ?
+            AND (client = ? AND \(ReplicaLog.Status.isIntegrated) OR \(ReplicaLog.Origin.isNotCapturedAgain))
             ORDER BY client, sequence
             """,
             [.integer(origin.rawValue), .text(client.rawValue)]

@@ -241,9 +241,7 @@ package final class SynchronizedStore {
     ///
     /// - Throws: ``StoreChangesError``, with `storeReplaced` if the replica has a store already.
     package func begin() throws {
-        try locked {
-            try replicaDatabase.write { _ in try store.read { try replica.begin(with: $0) } }
-        }
+        try writeReplica { replica in try store.read { try replica.begin(with: $0) } }
     }
 
     /// Completes what a synchronization that died had begun.
@@ -300,7 +298,7 @@ package final class SynchronizedStore {
     ///
     /// - Throws: ``StoreChangesError``.
     package func forgetNamesAddedAgain() throws {
-        try locked { try replicaDatabase.write { _ in try ReplicaFact.addedAgain.write(nil, replica.db) } }
+        try writeReplica { try ReplicaFact.addedAgain.write(nil, $0.db) }
     }
 
     /// Refuses to capture under an identity whose sets don't count any more.
@@ -341,6 +339,16 @@ package final class SynchronizedStore {
         }
     }
 
+    /// Reads the replica, with its lock held.
+    func readReplica<Result>(_ body: (Replica) throws -> Result) throws -> Result {
+        try locked { try replicaDatabase.read { _ in try body(replica) } }
+    }
+
+    /// Writes to the replica in one transaction, with its lock held.
+    func writeReplica<Result>(_ body: (Replica) throws -> Result) throws -> Result {
+        try locked { try replicaDatabase.write { _ in try body(replica) } }
+    }
+
     /// Describes what SQLite reported of the store or of the replica.
     private func described(_ error: DatabaseError) -> StoreChangesError {
         if isMigrated(error) { return migrated(error) }
@@ -365,7 +373,7 @@ package final class SynchronizedStore {
 
     /// All of the state, for tests and small documents.
     package func content() throws -> StateContent {
-        try locked { try replicaDatabase.read { _ in try replica.content() } }
+        try readReplica { try $0.content() }
     }
 }
 

@@ -40,7 +40,7 @@ extension ApplicationRegistrationOperation {
         let pin = ApplicationPin(encryption: nil, epoch: info?.epoch)
         return try await complete(
             remote,
-            isOurs: info != nil,
+            isLegacy: info == nil,
             Membership(client: client, seal: seal, pin: pin),
             context
         )
@@ -70,7 +70,7 @@ extension ApplicationRegistrationOperation {
         let unlocked = try await unlocking.unlock(sealed, trying: known.password, context)
         var remote = remote
         remote.warnings += unlocked.warnings
-        decideWhetherAgainApplies(&remote, unlocked.seal)
+        resolveRegistersAgain(&remote, unlocked.seal)
         try await refuseRemovedClient(&remote, unlocked.seal)
         let client = if let client = known.client { client } else { try await clientIdentifier(context) }
         // A missing salt file is still arriving, or its device died before writing it. Its content is the same either
@@ -79,7 +79,7 @@ extension ApplicationRegistrationOperation {
             try await hooks.saveSalt(SaltFile(for: unlocked.keyFile).bytes, hierarchy)
         }
         let membership = Membership(client: client, seal: unlocked.seal, pin: unlocked.pin)
-        return try await complete(remote, isOurs: true, membership, context)
+        return try await complete(remote, isLegacy: false, membership, context)
     }
 
     /// Refuses a client if an authentic note says that it was removed from the application.
@@ -151,12 +151,12 @@ extension ApplicationRegistrationOperation {
     /// Completes a partial application, this device's or another's, and adds this client.
     private func complete(
         _ remote: RemoteState,
-        isOurs: Bool,
+        isLegacy: Bool,
         _ membership: Membership,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         // TICoreDataSync's own trees stay as they are.
-        if isOurs, !remote.missingParts.isEmpty { try await completeStructure() }
+        if !isLegacy, !remote.missingParts.isEmpty { try await completeStructure() }
         context.reportProgress(0.6)
         let (client, seal) = (membership.client, membership.seal)
         let path = hierarchy.deviceInfo(client)

@@ -112,7 +112,7 @@ extension ApplicationRegistrationOperation {
         // Another device may have been faster, and its application must survive. An error thrown here puts it back.
         guard try await hooks.fetchRegistration(old) == former.registration else { throw changed }
         guard try await publishStaged(aside, creation.application, context) else {
-            throw try await hooks.fetchRegistration(hierarchy) == nil ? isWrittenTo : changed
+            throw try await hooks.fetchRegistration(hierarchy) == nil ? applicationInUse : changed
         }
         movedAside = nil
         // From here on no device puts the old application back, whatever happens to the new one.

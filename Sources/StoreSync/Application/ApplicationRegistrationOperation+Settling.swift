@@ -84,11 +84,11 @@ extension ApplicationRegistrationOperation {
             }
             try await replacement.moveLateFiles(from: late, to: aside.hierarchy)
         }
-        throw isWrittenTo
+        throw applicationInUse
     }
 
     /// The error if other devices write to the application's path while it's aside.
-    var isWrittenTo: StoreSyncError {
+    var applicationInUse: StoreSyncError {
         StoreSyncError(
             .busy,
             "Another device is writing to \(request.application), which is being created again. Nothing is lost. Try again."

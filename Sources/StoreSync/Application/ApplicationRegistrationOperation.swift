@@ -76,7 +76,7 @@ public actor ApplicationRegistrationOperation: Operation {
     /// Registers the application and this client.
     ///
     /// 1. `inspect` reads what is on the remote, and compares that with this device's pin.
-    /// 2. `decideWhetherAgainApplies` decides whether ``ApplicationRegistrationRequest/registersAgain`` applies.
+    /// 2. `resolveRegistersAgain` decides whether ``ApplicationRegistrationRequest/registersAgain`` applies.
     /// 3. If there is no application, `create` asks whether to encrypt, and creates one. Otherwise `join` asks for the
     ///    password unless this device has the keys, and completes missing parts.
     /// 4. Both save this client's description on the remote, and by `remember` the pin and the keys on this device.
@@ -148,7 +148,7 @@ public actor ApplicationRegistrationOperation: Operation {
         }
         let known = try client.map { try RemoteIdentifier($0) }
         var remote = try await inspect(for: known, pin)
-        try await decideWhetherAgainApplies(&remote, pin, context)
+        try await resolveRegistersAgain(&remote, pin, context)
         context.reportProgress(0.3)
         switch remote.found {
         case .nothing, .empty:

@@ -32,14 +32,14 @@ extension ApplicationRegistrationHooks {
         let path = hierarchy.passwordClaim(changed.passwordVersion, of: changed.epoch)
         let claim = Array((client ?? UUID().uuidString).utf8)
         let present = try await createPasswordClaim(claim, at: path)
-        guard present == claim else { throw isClaimed(path, by: present, hierarchy) }
+        guard present == claim else { throw changeInProgress(path, by: present, hierarchy) }
         // If this throws, the new key file may still arrive, so the claim stays.
         let isChanged = try await replacePasswordTest(former, with: changed.bytes, hierarchy)
         try? await removePasswordClaim(at: path)
         return isChanged
     }
 
-    private func isClaimed(
+    private func changeInProgress(
         _ path: RemotePath,
         by claim: [UInt8]?,
         _ hierarchy: ApplicationHierarchy

@@ -115,7 +115,7 @@ extension DocumentRegistrationOperation {
         if remembered == nil, try await !hasArrivedInPart(remote) { return nil }
         let now = try await inspect()
         if let info = now.info { return try await join(info, now, context) }
-        guard now.deleted == nil || remote.deleted != nil else { throw isBeingRemoved }
+        guard now.deleted == nil || remote.deleted != nil else { throw removalInProgress }
         throw StoreSyncError(
             .documentMissing,
             """
@@ -137,7 +137,7 @@ extension DocumentRegistrationOperation {
         return (content.files + content.directories).contains(where: hierarchy.isContent)
     }
 
-    private var isBeingRemoved: StoreSyncError {
+    private var removalInProgress: StoreSyncError {
         StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
     }
 }

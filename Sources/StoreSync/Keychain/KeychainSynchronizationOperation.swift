@@ -191,7 +191,7 @@ public actor KeychainSynchronizationOperation: Operation {
     }
 
     private static func notRemoved(_ error: any Error) -> String {
-        "Keychain files that are needed no more are still on the remote: \(error)."
+        "Keychain files that are needed no more are still on the remote. \(StoreSyncError.sentence(about: error))"
     }
 
     /// Merges the files into the keychain and remembers them, if the application is still that from which they were read.

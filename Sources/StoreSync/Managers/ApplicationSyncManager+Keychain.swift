@@ -44,19 +44,19 @@ extension ApplicationSyncManager {
             after: dependencies,
             options: self.options(ofStepBefore: options)
         )
-        return synchronizeKeychain(after: registration, options: options).cancelling(registration)
+        return synchronizeKeychain(registeredBy: registration, options: options).cancelling(registration)
     }
 
     /// Synchronizes the keychain once a registration has completed, concurrently with other operations that wait for
     /// it.
     ///
     /// - Parameters:
-    ///   - registration: A registration of this manager.
+    ///   - registration: A registration that this manager returned.
     ///   - options: Priority, retry, keys and the rest.
     /// - Returns: The synchronization's handle.
     @discardableResult
     public func synchronizeKeychain(
-        after registration: OperationHandle<ApplicationRegistration>,
+        registeredBy registration: OperationHandle<ApplicationRegistration>,
         options: OperationOptions? = nil
     ) -> OperationHandle<KeychainSynchronization> {
         registration.then(options: self.options(options, locking: [.keychain(key)])) { [backend, state] registered in

@@ -312,7 +312,7 @@ public struct ApplicationSyncManager: Sendable {
 
     func register(
         _ request: @autoclosure @escaping @Sendable () -> DocumentRegistrationRequest,
-        after registration: OperationHandle<ApplicationRegistration>,
+        registeredBy registration: OperationHandle<ApplicationRegistration>,
         options: OperationOptions
     ) -> OperationHandle<DocumentRegistration> {
         registration.then(options: options) { [backend, state, asker, application] registered in

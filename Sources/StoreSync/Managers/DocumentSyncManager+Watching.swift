@@ -5,7 +5,7 @@ extension DocumentSyncManager {
     /// Synchronizes a store at once, and then whenever the store or the remote changes.
     ///
     /// The watch retries temporary failures itself: an operation isn't retried, unless `options` say so.
-    /// ``SynchronizationRequest/takes`` and ``SynchronizationRequest/rebuildsReplica`` count until a synchronization has
+    /// ``SynchronizationRequest/takenSide`` and ``SynchronizationRequest/rebuildsReplica`` count until a synchronization has
     /// succeeded.
     ///
     /// - Parameters:
@@ -21,7 +21,7 @@ extension DocumentSyncManager {
         var options = options ?? OperationOptions()
         options.retry = options.retry ?? RetryPolicy(maximumAttempts: 1)
         var later = request
-        (later.takes, later.rebuildsReplica) = (nil, false)
+        (later.takenSide, later.rebuildsReplica) = (nil, false)
         let hasSucceeded = Locked(false)
         return StoreWatch(
             environment: WatchEnvironment(

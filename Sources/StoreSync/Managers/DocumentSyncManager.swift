@@ -54,7 +54,7 @@ public struct DocumentSyncManager: Sendable {
         return register(
             description: description ?? self.description,
             mayCreate: mayCreate,
-            after: application,
+            registeredBy: application,
             options: manager.options(options, of: document)
         )
         .cancelling(application)
@@ -63,7 +63,7 @@ public struct DocumentSyncManager: Sendable {
     private func register(
         description: String?,
         mayCreate: Bool,
-        after application: OperationHandle<ApplicationRegistration>,
+        registeredBy application: OperationHandle<ApplicationRegistration>,
         options: OperationOptions
     ) -> OperationHandle<DocumentRegistration> {
         let request = DocumentRegistrationRequest(
@@ -72,7 +72,7 @@ public struct DocumentSyncManager: Sendable {
             userInfo: userInfo,
             mayCreateDocument: mayCreate
         )
-        return manager.register(request, after: application, options: options)
+        return manager.register(request, registeredBy: application, options: options)
     }
 
     /// Lists the document's clients, without registering this device.
@@ -158,27 +158,27 @@ public struct DocumentSyncManager: Sendable {
             after: dependencies,
             options: manager.options(ofStepBefore: options)
         )
-        return upload(request, after: registration, options: options).cancelling(registration)
+        return upload(request, registeredBy: registration, options: options).cancelling(registration)
     }
 
     /// Uploads a store once a registration of the application has completed.
     ///
     /// - Parameters:
     ///   - request: The store, and which uploads it replaces.
-    ///   - registration: A registration of this document's manager.
+    ///   - registration: A registration that this document's ``ApplicationSyncManager`` returned.
     ///   - options: Priority, retry, keys and the rest.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
     public func upload(
         _ request: WholeStoreUploadRequest,
-        after registration: OperationHandle<ApplicationRegistration>,
+        registeredBy registration: OperationHandle<ApplicationRegistration>,
         options: OperationOptions? = nil
     ) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
         let document = register(
             description: description ?? request.url.lastPathComponent,
             mayCreate: true,
-            after: registration,
+            registeredBy: registration,
             options: manager.options(ofStepBefore: options, of: self.document)
         )
         return document.then(options: self.options(options, using: request.url, isPush: true)) { registered in
@@ -210,27 +210,27 @@ public struct DocumentSyncManager: Sendable {
             after: dependencies,
             options: manager.options(ofStepBefore: options)
         )
-        return download(request, after: registration, options: options).cancelling(registration)
+        return download(request, registeredBy: registration, options: options).cancelling(registration)
     }
 
     /// Downloads a store once a registration of the application has completed.
     ///
     /// - Parameters:
     ///   - request: The local store, and which upload is downloaded.
-    ///   - registration: A registration of this document's manager.
+    ///   - registration: A registration that this document's ``ApplicationSyncManager`` returned.
     ///   - options: Priority, retry, keys and the rest.
     /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
     public func download(
         _ request: WholeStoreDownloadRequest,
-        after registration: OperationHandle<ApplicationRegistration>,
+        registeredBy registration: OperationHandle<ApplicationRegistration>,
         options: OperationOptions? = nil
     ) -> OperationHandle<WholeStoreDownload> {
         let (backend, state, delegate) = (manager.backend, manager.state, manager.replacement(of: document))
         let document = register(
             description: nil,
             mayCreate: false,
-            after: registration,
+            registeredBy: registration,
             options: manager.options(ofStepBefore: options, of: self.document)
         )
         return document.then(options: self.options(options, using: request.url, isPush: false)) { registered in
@@ -297,7 +297,7 @@ public struct DocumentSyncManager: Sendable {
         )
         return manager.register(
             registration.withoutCreating(for: missing()),
-            after: application,
+            registeredBy: application,
             options: manager.options(ofStepBefore: options, of: document)
         )
         .cancelling(application)

@@ -69,7 +69,7 @@ struct ClientNotes: Sendable {
         } catch let error as StoreSyncError {
             return "\(path) on the remote isn't authentic, so it is ignored: \(error.message)"
         } catch {
-            return "\(path) on the remote is ignored: \(error)"
+            return "\(path) on the remote is ignored. \(StoreSyncError.sentence(about: error))"
         }
     }
 

@@ -23,7 +23,10 @@ extension DocumentRegistration {
             return []
         } catch {
             return [
-                "\(hierarchy.recentSync(client)) on the remote wasn't written, so lists show an older time: \(error)."
+                """
+                \(hierarchy.recentSync(client)) on the remote wasn't written, so lists show an older time. \
+                \(StoreSyncError.sentence(about: error))
+                """
             ]
         }
         return []

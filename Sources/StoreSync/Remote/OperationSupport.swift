@@ -1,6 +1,7 @@
 import Keychain
 import Operations
 package import RemoteStorage
+import StoreChanges
 import SyncCryptography
 import ThreadSupport
 
@@ -40,14 +41,14 @@ nonisolated(nonsending) func translatingErrors<Result>(
 ///
 /// The intention was recorded before, so the next push or pull compares it with the actual state.
 nonisolated(nonsending) func warningIfForgotten(
-    _ place: String,
+    _ outcome: String,
     _ remember: nonisolated(nonsending) () async throws -> Void
 ) async throws -> [String] {
     do {
         try await remember()
         return []
     } catch let error as StoreSyncError {
-        return ["The store is \(place), but this device couldn't record that: \(error.message)"]
+        return ["The store is \(outcome), but this device couldn't record that: \(error.message)"]
     }
 }
 
@@ -63,6 +64,22 @@ extension RemoteIdentifier {
 }
 
 extension StoreSyncError {
+    /// Returns what an error tells users, for a warning: sentences without the error's code and causes.
+    static func sentence(about error: any Error) -> String {
+        switch error {
+        case let error as StoreSyncError: return error.message
+        case let error as RemoteError: return StoreSyncError(error).message
+        case let error as CryptographyError: return StoreSyncError(error).message
+        case let error as KeychainError: return StoreSyncError(error).message
+        case let error as StoreChangesError: return StoreSyncError(error).message
+        // Warnings tell what is left undone, while what the operation has published stays valid.
+        case is CancellationError: return "The operation was cancelled before it had done this."
+        default:
+            let description = "\(error)"
+            return description.hasSuffix(".") ? description : description + "."
+        }
+    }
+
     /// Translates an error of the storage.
     package init(_ error: RemoteError) {
         let place =

@@ -63,7 +63,7 @@ extension StateDirectory {
         guard replicas.damaged.isEmpty || replicas.found.count == replicas.documentCount else {
             throw document.notFound(store, damaged: replicas.damaged)
         }
-        guard found.count == 1 else { throw document.isAmbiguous(store, found.map(\.identity.document)) }
+        guard found.count == 1 else { throw document.ambiguity(of: store, among: found.map(\.identity.document)) }
         return replica
     }
 }
@@ -90,7 +90,7 @@ extension SynchronizedDocument {
         return StoreSyncError(.storeNotFound, "\(reason). Synchronize it first, or name its state directory.")
     }
 
-    fileprivate func isAmbiguous(_ store: URL, _ documents: [String]) -> StoreSyncError {
+    fileprivate func ambiguity(of store: URL, among documents: [String]) -> StoreSyncError {
         let names = Set(documents).sorted()
         guard names.count > 1 else {
             return StoreSyncError(

@@ -44,31 +44,40 @@ public struct SynchronizationRequest: Sendable {
     /// Whether more than half of a table's rows may be gone.
     public var allowsDeletions: Bool
     /// What counts if another store was synchronized last; without it, such a store is an error.
-    public var takes: TakenSide?
+    public var takenSide: TakenSide?
     /// What the store's schema doesn't say; only the first synchronization of a document decides it.
     public var rules: SyncRules?
     /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
     ///
     /// The former replica gives the edits that aren't published. If it can't be read, the rows of the store and of the
-    /// document are matched, as ``takes`` does with `.both`: rows whose deletion isn't published come back, and a warning says
+    /// document are matched, as ``takenSide`` does with `.both`: rows whose deletion isn't published come back, and a warning says
     /// so.
     ///
     /// If the app has taken a change of its schema back, nothing is built: the store's schema is the document's newest from
     /// then on.
-    public var rebuildsReplica = false
+    public var rebuildsReplica: Bool
     /// Whether nothing is changed or published: the result says what a synchronization would do.
     ///
     /// Only a device that has synchronized the document before can tell. A manager still registers a device that isn't
     /// registered, and then fails with ``StoreSyncError/Code/noUploadedStore``.
-    public var isPreview = false
+    public var isPreview: Bool
     /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
     package var app: (any DatabaseWriter)?
 
     /// Creates a request.
-    public init(url: URL, allowsDeletions: Bool = false, takes: TakenSide? = nil, rules: SyncRules? = nil) {
+    public init(
+        url: URL,
+        allowsDeletions: Bool = false,
+        takenSide: TakenSide? = nil,
+        rules: SyncRules? = nil,
+        rebuildsReplica: Bool = false,
+        isPreview: Bool = false
+    ) {
         self.url = url
         self.allowsDeletions = allowsDeletions
-        self.takes = takes
+        self.takenSide = takenSide
         self.rules = rules
+        self.rebuildsReplica = rebuildsReplica
+        self.isPreview = isPreview
     }
 }

@@ -7,7 +7,7 @@ import StoreChanges
 extension SynchronizationOperation {
     /// Fetches the change sets that this device doesn't have.
     ///
-    /// If only baselines have some of them because they were removed from the log, the device begins again with one. If it
+    /// If only baselines have some of them because they were removed from the log, the device starts over with one. If it
     /// has waited for some in vain, it takes them out of baselines.
     ///
     /// - Parameters:
@@ -49,14 +49,14 @@ extension SynchronizationOperation {
         }
         guard !news.gaps.isEmpty else {
             let own = news.sets.map(\.header.id).filter { $0.client == replica.identity.client }.map(\.sequence).max()
-            if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await goOnAsAnotherClient(&memory, context) }
+            if lacksOwnSets, own ?? 0 < memory.sequence ?? 0 { try await continueAsAnotherClient(&memory, context) }
             news.warnings += warnings
             news.sets += setsFromBaselines
             news.hasSetsFromBaselines = !setsFromBaselines.isEmpty
             return news
         }
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
-        if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
+        if news.gaps.contains(client) { try await continueAsAnotherClient(&memory, context) }
         try await rebuild(replica, from: newest(of: baselines(since: replica.origin)), &memory, context)
         let rebuilt = try await replica.using(context) { try $0.publishedSets() }
         news = try await catalog.news(for: client, besides: rebuilt, memory)
@@ -103,7 +103,7 @@ extension SynchronizationOperation {
 
     private static let baselineIsNeeded = """
         A store on the remote contains edits for which this device has waited for more than a day, and which it can't get by \
-        themselves. Synchronize with --rebuild to begin again with that store.
+        themselves. Synchronize with --rebuild to start over with that store.
         """
 
     /// Returns what `body` warns of, or a warning that it failed.
@@ -113,7 +113,7 @@ extension SynchronizationOperation {
         } catch let error as CancellationError {
             throw error
         } catch {
-            return ["\(failure) \((error as? StoreSyncError)?.message ?? "\(error)")"]
+            return ["\(failure) \(StoreSyncError.sentence(about: error))"]
         }
     }
 
@@ -130,7 +130,7 @@ extension SynchronizationOperation {
 
     /// Ends as this client, of which other devices have sets that this device can't get any more: it was restored from a
     /// backup.
-    func goOnAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
+    func continueAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
         let other = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application)
         }
         memory.become(try RemoteIdentifier(other))

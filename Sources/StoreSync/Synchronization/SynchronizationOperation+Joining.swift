@@ -31,7 +31,7 @@ extension SynchronizationOperation {
             options: SynchronizedStore.Options(
                 app: request.app,
                 requiresReplica: true,
-                takesOtherStore: request.takes != nil,
+                takesOtherStore: request.takenSide != nil,
                 observer: state.steps,
                 now: state.now
             )
@@ -95,7 +95,7 @@ extension SynchronizationOperation {
                 """
             )
         }
-        guard request.takes == .remote else { throw StoreSyncError(StoreChangesError(missingStore: request.url)) }
+        guard request.takenSide == .remote else { throw StoreSyncError(StoreChangesError(missingStore: request.url)) }
         let newest = try await newest(of: baselines(since: replica.origin))
         // Before the store is there: if this device dies then, the next synchronization finds another store, too.
         try await forgetStore(of: replica, context)
@@ -155,11 +155,11 @@ extension SynchronizationOperation {
             return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
         }
         if let lost = baseline, !baselines.whole.contains(lost) {
-            guard request.takes != nil else { throw incomplete(lost.upload) }
+            guard request.takenSide != nil else { throw incomplete(lost.upload) }
             baseline = nil
         }
         if let baseline { return try await beginning(with: baseline, origin, context) }
-        switch request.takes {
+        switch request.takenSide {
         case .remote:
             let newest = try newest(of: baselines)
             try await download(newest.upload, to: request.url, overwriting: true, context)
@@ -215,7 +215,7 @@ extension SynchronizationOperation {
                 return .recorded(first)
             }
         }
-        guard request.takes == nil else { return .unrelated }
+        guard request.takenSide == nil else { return .unrelated }
         let root = try await contentRoot(context)
         if let equal = baselines.whole.first(where: { baselines.contents[$0.upload] == root }) { return .copy(equal) }
         guard let record, let base = record.base, record.contained.contains(origin.baseline),
@@ -334,7 +334,7 @@ extension SynchronizationOperation {
         do {
             _ = try await context.addChild(download).value
         } catch let error as StoreSyncError where error.code == .localChanges && overwriting {
-            throw isWrittenToAllTheTime
+            throw storeInUse
         }
         guard url == self.request.url else { return }
         let root = try await record(context)?.contentRoot.flatMap(ContentRoot.init(hex:))

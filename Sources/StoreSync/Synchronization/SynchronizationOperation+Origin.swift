@@ -113,7 +113,7 @@ extension SynchronizationOperation {
     /// A device that synchronizes for the first time publishes its store before the origin, which this device may join
     /// without a question if the user has said what counts. Otherwise waiting doesn't help.
     private func undecided(_ code: StoreSyncError.Code) -> StoreSyncError.Code {
-        request.takes == nil ? code : .remoteUnavailable
+        request.takenSide == nil ? code : .remoteUnavailable
     }
 
     private func clients(_ clients: [RemoteIdentifier]) -> String {

@@ -286,10 +286,10 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Goes on as the client that this device is registered as by now.
+    /// Continues as the client that this device is registered as by now.
     ///
     /// What it captured as its former client is published before, unless it doesn't count.
-    func goOnAsRegisteredClient(
+    func continueAsRegisteredClient(
         _ replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext

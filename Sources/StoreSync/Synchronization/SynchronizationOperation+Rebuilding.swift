@@ -57,7 +57,7 @@ extension SynchronizationOperation {
             }
             if !isFormerReadable { asideWarnings.append(unreadableReplica) }
         } catch let error as StoreChangesError where error.code == .identityTwice {
-            try await goOnAsAnotherClient(&memory, context)
+            try await continueAsAnotherClient(&memory, context)
         } catch let error as StoreChangesError {
             throw StoreSyncError(error)
         }
@@ -138,7 +138,7 @@ extension SynchronizationOperation {
         let integrated = news.gaps.isEmpty ? news : SyncCatalog.News()
         let merged: Merged
         do {
-            merged = try await merge(integrated, into: copy, taking: request.takes, context)
+            merged = try await merge(integrated, into: copy, taking: request.takenSide, context)
         } catch let error as StoreSyncError where error.code == .identityTwice {
             throw previewNeedsOtherClient(error)
         }
@@ -169,7 +169,7 @@ extension SynchronizationOperation {
     }
 
     private static let previewLacksNews = """
-        Other devices have removed edits from the log that this device lacks. The synchronization will begin again with a \
+        Other devices have removed edits from the log that this device lacks. The synchronization will start over with a \
         store on the remote, so this preview has nothing of what it will receive.
         """
 }

@@ -22,7 +22,7 @@ extension SynchronizationOperation {
     func setStoreAside(_ context: OperationContext) async throws -> ContentRoot {
         let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
         let pages = document.application.seal.pageHash
-        let tooBusy = isWrittenToAllTheTime
+        let tooBusy = storeInUse
         let (content, aside) = try await context.blocking { [request, kept] () -> (KeptContent, String?) in
             let store = try LocalStore(request.url, pages: pages)
             if let kept, let status = kept.status, store.isUnchanged(since: status) { return (kept, nil) }
@@ -63,7 +63,7 @@ extension SynchronizationOperation {
     }
 
     /// The error of a store that an app writes to whenever it's about to be overwritten.
-    var isWrittenToAllTheTime: StoreSyncError {
+    var storeInUse: StoreSyncError {
         StoreSyncError(
             .busy,
             """

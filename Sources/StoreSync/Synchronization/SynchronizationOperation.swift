@@ -97,7 +97,7 @@ public actor SynchronizationOperation: Operation {
             do {
                 return try await exchange(with: replica, listing: listing, context)
             } catch let error as StoreSyncError where error.code == .storeReplaced {
-                guard let side = request.takes else { throw error }
+                guard let side = request.takenSide else { throw error }
                 // A replica from a backup may lack sets of others that this device remembers.
                 var memory = try await memory(since: origin, context)
                 memory.readHeadsAgain()
@@ -123,7 +123,7 @@ public actor SynchronizationOperation: Operation {
         _ context: OperationContext
     ) async throws -> Synchronization {
         var memory = try await memory(since: replica.origin, context)
-        try await goOnAsRegisteredClient(replica, &memory, context)
+        try await continueAsRegisteredClient(replica, &memory, context)
         // A replica that was put back from a backup may be a former client's, too.
         try await replica.using(context) { try $0.adopt() }
         let isKnown = memory.sequence != nil

@@ -72,7 +72,7 @@ extension WholeStoreUploadOperation {
             for name in kept.outdated + kept.abandoned { try await remove(name) }
             try await removeUploads(ofRemovedClients, published)
         } catch {
-            warnings.append("Some former uploads are still on the remote: \(error).")
+            warnings.append("Some former uploads are still on the remote. \(StoreSyncError.sentence(about: error))")
         }
         // What failed is tried again after the next publication.
         await noteComplete(manifest.name, context)
@@ -93,7 +93,8 @@ extension WholeStoreUploadOperation {
                 try await hooks.refreshFixedName(from: file.path(in: directory), to: file.path(in: fixed))
             }
         } catch {
-            warnings.append("The copy for programs that know only TICoreDataSync wasn't refreshed: \(error).")
+            let reason = StoreSyncError.sentence(about: error)
+            warnings.append("The copy for programs that know only TICoreDataSync wasn't refreshed. \(reason)")
         }
     }
 
@@ -126,7 +127,8 @@ extension WholeStoreUploadOperation {
             let needed = StoreChain.uploadsNeeded(by: staying)
             return (gone.filter { !needed.contains($0) }.sorted(by: >), removed.warnings)
         } catch {
-            return ([], ["Uploads of removed clients are still on the remote: \(error)."])
+            let reason = StoreSyncError.sentence(about: error)
+            return ([], ["Uploads of removed clients are still on the remote. \(reason)"])
         }
     }
 

@@ -7,7 +7,7 @@ struct PreparingYourSchemaTests {
     /// A change of the article's table.
     struct SchemaChange: CustomTestStringConvertible {
         var statements: String
-        var goesOn: Bool
+        var continues: Bool
 
         var testDescription: String { statements }
     }
@@ -25,15 +25,15 @@ struct PreparingYourSchemaTests {
         let lines = section.split(separator: "\n").filter { $0.hasPrefix("| `") }
         let changes = lines.map { line in
             let code = line.split(separator: "`").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
-            return SchemaChange(statements: code.joined(separator: "; "), goesOn: line.hasSuffix("| go on |"))
+            return SchemaChange(statements: code.joined(separator: "; "), continues: line.hasSuffix("| continue |"))
         }
         return (schema, changes)
     }()
 
-    @Test("An older app goes on or waits as the article's table says, and an updated one always goes on")
+    @Test("An older app continues or waits as the article's table says, and an updated one always continues")
     func compatibility() throws {
         #expect(Self.section.changes.count == 14)
-        #expect(Set(Self.section.changes.map(\.goesOn)) == [true, false])
+        #expect(Set(Self.section.changes.map(\.continues)) == [true, false])
         for change in Self.section.changes {
             let devices = try ["laptop", "phone"].map { try SimulatedDevice($0, schemaSQL: Self.section.schema) }
             let (laptop, phone) = (devices[0], devices[1])
@@ -44,7 +44,7 @@ struct PreparingYourSchemaTests {
 
             try laptop.migrate(change.statements)
             try laptop.edit("INSERT INTO folder VALUES ('of the updated')")
-            if change.goesOn { try laptop.edit("INSERT INTO note (title) VALUES ('bread')") }
+            if change.continues { try laptop.edit("INSERT INTO note (title) VALUES ('bread')") }
             try laptop.capture(at: 20)
             try phone.edit("INSERT INTO folder VALUES ('of the older')")
             try phone.edit("UPDATE note SET body = 'one litre'")
@@ -54,10 +54,10 @@ struct PreparingYourSchemaTests {
             for device in devices { try device.write() }
             #expect(try !laptop.needsNewerSchema(), "\(change)")
             #expect(try laptop.rows("SELECT count(*) FROM folder") == ["2"], "\(change)")
-            #expect(try phone.needsNewerSchema() == !change.goesOn, "\(change)")
+            #expect(try phone.needsNewerSchema() == !change.continues, "\(change)")
             for table in ["folder", "note"] {
                 let count = try phone.rows("SELECT count(*) FROM \(table)")
-                #expect(count == [change.goesOn ? "2" : "1"], "\(change)")
+                #expect(count == [change.continues ? "2" : "1"], "\(change)")
             }
         }
     }

@@ -33,7 +33,7 @@ struct GreatNumberTests {
         #expect(error?.code == .corrupt && error?.message.contains("the stamp is too great") == true)
     }
 
-    @Test("After a set of the last schema, a device with a newer one goes on capturing")
+    @Test("After a set of the last schema, a device with a newer one continues capturing")
     func lastSchema() throws {
         let device = try SimulatedDevice("laptop", schemaSQL: Self.schema)
         let digest = SetDigest(of: Array("another schema".utf8))

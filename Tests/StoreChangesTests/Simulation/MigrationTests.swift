@@ -66,7 +66,7 @@ struct MigrationTests {
         #expect(try phone.digests().present == digest)
     }
 
-    @Test("An older app integrates what it can store, waits with the rest, and goes on capturing")
+    @Test("An older app integrates what it can store, waits with the rest, and continues capturing")
     func olderApp() throws {
         let (laptop, phone) = try Self.devices()
         try laptop.migrate(Self.addition)
@@ -138,7 +138,7 @@ struct MigrationTests {
     }
 
     @Test(
-        "A device whose update removed a column or a table goes on with sets of older apps, and logs what it can't store",
+        "A device whose update removed a column or a table continues with sets of older apps, and logs what it can't store",
         arguments: ["ALTER TABLE note DROP COLUMN body", "DROP TABLE draft"]
     )
     func removal(_ update: String) throws {

@@ -575,7 +575,7 @@ struct ReplicaLogTests {
     }
 
     @Test(
-        "A device that was restored from a backup goes on publishing the prefix of its former head, so that no edit gets lost"
+        "A device that was restored from a backup continues publishing the prefix of its former head, so that no edit gets lost"
     )
     func restoredDevice() throws {
         let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)

@@ -92,7 +92,7 @@ final class SimulatedDevice {
         }
     }
 
-    /// Goes on as another client.
+    /// Continues as another client.
     func become(_ name: String, takesOlderSchema: Bool = false) throws {
         client = ClientID(rawValue: name)
         replica = try replicaDatabase.write { [client, schema] db in

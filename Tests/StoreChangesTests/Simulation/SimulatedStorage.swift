@@ -60,7 +60,7 @@ final class SimulatedStorage {
         using random: inout SplitMix64
     ) throws {
         var participant = participants[ObjectIdentifier(device)] ?? Participant()
-        // A device that goes on as a new client has read its own head too.
+        // A device that continues as a new client has read its own head too.
         let others = heads[participant.heads..<headEnd].filter { $0.client != device.client }
         let notes = removals[participant.removals..<removalEnd].map { ($0.client, $0.last) }
         try device.learn(

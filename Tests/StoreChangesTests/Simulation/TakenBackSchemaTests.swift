@@ -33,7 +33,7 @@ struct TakenBackSchemaTests {
         #expect(try tablet.content() == laptop.content())
     }
 
-    @Test("A set without a change tells, once, that a schema is taken back, and other devices go on")
+    @Test("A set without a change tells, once, that a schema is taken back, and other devices continue")
     func takenBackWithoutEdit() throws {
         let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         let (laptop, phone) = (devices.laptop, devices.phone)

@@ -47,7 +47,7 @@ struct SynchronizedStoreTests {
         try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
     }
 
-    @Test("Two devices that edit at once have both edits after an exchange, and replicas go on where they stopped")
+    @Test("Two devices that edit at once have both edits after an exchange, and replicas continue where they stopped")
     func exchange() throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))

@@ -87,7 +87,7 @@ struct PipelineCancellationTests {
         let manager = device.manager(delegate)
         let notes = manager.document(fixture.document)
         let registration = manager.register()
-        let upload = notes.upload(WholeStoreUploadRequest(url: device.store), after: registration)
+        let upload = notes.upload(WholeStoreUploadRequest(url: device.store), registeredBy: registration)
         let export = manager.supervisor.add(after: [registration.ending]) { _ in }
         let synchronization = notes.synchronize(SynchronizationRequest(url: device.store), after: [export])
         await delegate.waitUntilAsked()

@@ -94,7 +94,7 @@ struct StoreReplacementDelegateTests {
         #expect(try device.notes() == ["one"])
     }
 
-    @Test("A download goes on without a delegate that was released")
+    @Test("A download continues without a delegate that was released")
     func released() async throws {
         let fixture = try Fixture()
         let device = try await Self.devices(fixture)

@@ -32,7 +32,7 @@ final class RemovalScene: Sendable {
         self.server = server
         prepared = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
         fixture = try Fixture(password: isSealed ? "correct horse" : nil)
-        let backend = SimulatedBackend(server, place: prepared)
+        let backend = SimulatedBackend(server, storage: prepared)
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try a.write("one")
         _ = try await a.push().value
@@ -72,7 +72,7 @@ final class RemovalScene: Sendable {
         if simulation != nil { faults.latency = .milliseconds(5) ... .milliseconds(400) }
         let seed = (simulation?.seed ?? 0) &* 31 &+ UInt64(name.utf8.first ?? 0)
         let connection = DyingBackend(
-            SimulatedBackend(server, faults: faults, seed: seed, place: place, clock: simulation?.clock)
+            SimulatedBackend(server, faults: faults, seed: seed, storage: place, clock: simulation?.clock)
         )
         return (try fixture.device(name, backend: connection, simulation: simulation), connection)
     }

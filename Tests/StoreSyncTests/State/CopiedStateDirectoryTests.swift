@@ -40,7 +40,7 @@ struct CopiedStateDirectoryTests {
         try device.state.peekClientIdentifier(for: key(device))
     }
 
-    @Test("It goes on as another client, asks for the password once, and both devices' uploads and items arrive")
+    @Test("It continues as another client, asks for the password once, and both devices' uploads and items arrive")
     func uploads() async throws {
         let original = try fixture.device("original")
         try original.write("common")

@@ -25,7 +25,7 @@ struct DistantBucket: HTTPSending {
         try S3Configuration(bucket: "bucket", region: "us-east-1")
     }
 
-    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+    func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await clock.sleep(for: .seconds(1))

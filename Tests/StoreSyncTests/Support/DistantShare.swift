@@ -51,7 +51,7 @@ struct DistantShare: HTTPSending {
         return try WebDAVConfiguration(url: url)
     }
 
-    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+    func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await clock.sleep(for: .seconds(1))

@@ -48,7 +48,7 @@ actor DyingBackend: RemoteBackend {
     ) async throws -> Result {
         let number = requests.count
         requests.append((name, isChange))
-        // The other device goes on if this device cancels its request.
+        // The other device continues if this device cancels its request.
         if meeting?.isAt(number, name) == true, let (_, body) = meeting.take() { await Task { await body() }.value }
         if death == Death(request: number, isAfter: false) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }

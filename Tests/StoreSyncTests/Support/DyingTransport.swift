@@ -25,8 +25,8 @@ struct DyingTransport: HTTPSending {
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse { try await pass(request, base.send) }
 
-    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse {
-        try await pass(request, base.sendOnceIfPossible)
+    func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse {
+        try await pass(request, base.sendWithoutRetries)
     }
 
     private func pass(

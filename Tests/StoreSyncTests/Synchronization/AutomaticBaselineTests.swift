@@ -59,7 +59,7 @@ struct AutomaticBaselineTests {
         }
         _ = try await a.synchronize().value
         try b.execute("INSERT INTO note (title) VALUES ('of b')")
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
         #expect(try await b.vacuum().value.isBaselineWritten)
         let former = try uploads(b, fixture)
         for _ in 0..<2 { #expect(try await edit(b).warnings.isEmpty) }

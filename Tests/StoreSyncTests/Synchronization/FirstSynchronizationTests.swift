@@ -32,7 +32,7 @@ struct FirstSynchronizationTests {
         await #expect(throws: CancellationError.self) { try await dying.synchronize().value }
         let files = try fixture.files().keys
         #expect(files.contains { $0.contains("/manifest-") } && !files.contains { $0.hasSuffix("origin.plist") })
-        let request = SynchronizationRequest(url: b.store, takes: .both)
+        let request = SynchronizationRequest(url: b.store, takenSide: .both)
         let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
         #expect(error?.code == .remoteUnavailable && error?.code.isRetriedByWatch == true, "\(error as Any)")
         #expect(error?.description.contains("for the first time") == true)
@@ -68,7 +68,7 @@ struct FirstSynchronizationTests {
             if count == 3 { try origin.value.write(to: place) }
         }
         try fill(b)
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
     }
@@ -85,7 +85,7 @@ struct FirstSynchronizationTests {
         #expect(text.contains("client \(client)") && text.contains("--take both") && !text.contains("--resolves"))
         // As the error says.
         _ = try await a.synchronize().value
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
     }
@@ -109,7 +109,7 @@ struct FirstSynchronizationTests {
         _ = try await b.push(resolves: true).value
         _ = try await b.synchronize().value
         #expect(await code { try await a.synchronize().value } == .unrelatedStore)
-        _ = try await a.synchronize(SynchronizationRequest(url: a.store, takes: .both)).value
+        _ = try await a.synchronize(SynchronizationRequest(url: a.store, takenSide: .both)).value
         _ = try await b.synchronize().value
         #expect(try titles(a) == ["a", "new of a", "new of b"] && titles(b) == titles(a))
     }
@@ -171,7 +171,7 @@ struct FirstSynchronizationTests {
         #expect(await code { try await d.synchronize().value } == .noUploadedStore)
         _ = try await b.synchronize().value
         for device in [b, c] { #expect(try titles(device) == ["4", "kept"]) }
-        _ = try await d.synchronize(SynchronizationRequest(url: d.store, takes: .both)).value
+        _ = try await d.synchronize(SynchronizationRequest(url: d.store, takenSide: .both)).value
         #expect(try titles(d).isSuperset(of: ["of d", "kept"]))
         #expect(try d.query("SELECT count(*) FROM note WHERE title = 'kept'") == ["1"])
     }
@@ -187,7 +187,7 @@ struct FirstSynchronizationTests {
         try FileManager.default.removeItem(at: b.store)
         try fill(b)
         #expect(await code { try await b.synchronize().value } == .unrelatedStore)
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takes: side)).value
+        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: side)).value
         _ = try await a.synchronize().value
         #expect(try titles(a) == (side == .both ? ["a", "b"] : ["a"]) && titles(b) == titles(a))
     }

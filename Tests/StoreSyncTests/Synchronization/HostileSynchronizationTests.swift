@@ -367,7 +367,7 @@ struct HostileSynchronizationTests {
             try FileManager.default.copyItem(at: backup, to: memory)
             let restored = try fixture.device("c")
             #expect(await code { try await restored.synchronize().value } == .storeReplaced)
-            _ = try await restored.synchronize(SynchronizationRequest(url: c.store, takes: side)).value
+            _ = try await restored.synchronize(SynchronizationRequest(url: c.store, takenSide: side)).value
             try insert("later", restored)
             try await synchronize(restored, a, b)
             for device in [a, b, restored] {

@@ -58,7 +58,7 @@ struct IncompleteBaselineTests {
         #expect(try titles(joiner) == ["a", "a", "z"])
         let other = try fixture.device("other")
         try other.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        _ = try await other.synchronize(SynchronizationRequest(url: other.store, takes: .remote)).value
+        _ = try await other.synchronize(SynchronizationRequest(url: other.store, takenSide: .remote)).value
         #expect(try titles(other) == titles(joiner))
         var request = SynchronizationRequest(url: a.store)
         request.rebuildsReplica = true
@@ -107,7 +107,7 @@ struct IncompleteBaselineTests {
         let error = await #expect(throws: StoreSyncError.self) { try await z.synchronize().value }
         #expect(error?.code == .noUploadedStore && error?.message.contains("--take both") == true, "\(error as Any)")
         #expect(try Data(contentsOf: z.store) == store)
-        _ = try await z.synchronize(SynchronizationRequest(url: z.store, takes: side)).value
+        _ = try await z.synchronize(SynchronizationRequest(url: z.store, takenSide: side)).value
         _ = try await a.synchronize().value
         #expect(try titles(z).contains("edited") && titles(z).contains("a"))
         #expect(try titles(a) == titles(z))

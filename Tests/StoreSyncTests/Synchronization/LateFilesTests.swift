@@ -159,7 +159,7 @@ struct LateFilesTests {
         try removeReplica(of: all[1])
         let hidden = isOwnHeadHidden ? try hideFiles(of: all[1], fixture) : [:]
         var request = SynchronizationRequest(url: all[1].store)
-        request.takes = .both
+        request.takenSide = .both
         if isOwnHeadHidden {
             #expect(await code { try await all[1].synchronize(request).value } == .identityTwice)
         }
@@ -202,7 +202,7 @@ struct LateFilesTests {
         for device in all { _ = try await device.synchronize().value }
         try removeReplica(of: all[1])
         var request = SynchronizationRequest(url: all[1].store)
-        request.takes = .remote
+        request.takenSide = .remote
         _ = try await all[1].synchronize(request).value
         #expect(try titles(all[1]) == ["first", "of a"])
     }
@@ -222,7 +222,7 @@ struct LateFilesTests {
         try fixture.restore(former)
         _ = try hideFiles(of: all[1], fixture)
         var request = SynchronizationRequest(url: all[1].store)
-        request.takes = .both
+        request.takenSide = .both
         #expect(await code { try await all[1].synchronize(request).value } == .rolledBack)
         #expect(try fixture.files().keys.filter { try $0.contains("RecentSyncs/\(client(all[1]))-") } == [])
         try fixture.restore(present)
@@ -231,7 +231,7 @@ struct LateFilesTests {
         for device in all { #expect(try titles(device) == expected, "\(device.name)") }
     }
 
-    @Test("A restored device captures nothing while its own later edits wait for others, and then goes on after them")
+    @Test("A restored device captures nothing while its own later edits wait for others, and then continues after them")
     func restoredWithWaitingEdits() async throws {
         let fixture = try Fixture(password: "correct horse")
         // The third device acknowledges nothing, so that nothing is stable.
@@ -295,7 +295,7 @@ struct LateFilesTests {
         for device in [a, b] {
             #expect(await code { try await device.synchronize().value } == .unrelatedStore)
             var request = SynchronizationRequest(url: device.store)
-            request.takes = .both
+            request.takenSide = .both
             _ = try await device.synchronize(request).value
         }
         for device in [c, a, b] {

@@ -47,7 +47,7 @@ struct OwnSetsTests {
         return (a, b)
     }
 
-    @Test("A device forgets its edits that two baselines contain, once all have seen them, and goes on without them")
+    @Test("A device forgets its edits that two baselines contain, once all have seen them, and continues without them")
     func forgetting() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = try await devices(fixture)

@@ -233,7 +233,7 @@ struct RebuildingTests {
         request.isPreview = true
         let preview = try await c.synchronize(request).value
         let warning = try #require(preview.warnings.first)
-        #expect(preview.warnings.count == 1 && warning.contains("will begin again"), "\(preview.warnings)")
+        #expect(preview.warnings.count == 1 && warning.contains("will start over"), "\(preview.warnings)")
         #expect(preview.waitingFor.isEmpty && preview.publishedChanges == 3)
         for device in [c, a] { _ = try await device.synchronize().value }
         let titles = ["first", "of a", "of a", "of a", "of c", "of c", "of c"]

@@ -8,7 +8,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Devices that were restored from a backup, or go on as other clients", .timeLimit(.minutes(60)))
+@Suite("Devices that were restored from a backup, or continue as other clients", .timeLimit(.minutes(60)))
 struct RestorationTests {
     @Test("A store is refused at another path while it is at its former one, and synchronizes once it was moved there")
     func otherPath() async throws {
@@ -18,7 +18,7 @@ struct RestorationTests {
         _ = try await a.synchronize().value
         let moved = a.with(store: a.store.deletingLastPathComponent().appending(path: "moved.sqlite"))
         for side in [nil, TakenSide.remote] {
-            let request = SynchronizationRequest(url: moved.store, takes: side)
+            let request = SynchronizationRequest(url: moved.store, takenSide: side)
             let error = await #expect(throws: StoreSyncError.self) { try await moved.synchronize(request).value }
             #expect(error?.code == .storeNotFound && error?.message.contains("move it") == true)
         }
@@ -33,7 +33,7 @@ struct RestorationTests {
     }
 
     @Test(
-        "A device whose memory and store were restored from a backup goes on with what it had published",
+        "A device whose memory and store were restored from a backup continues with what it had published",
         arguments: Restoration.allCases
     )
     func backup(restoration: Restoration) async throws {
@@ -86,7 +86,7 @@ struct RestorationTests {
         return request
     }
 
-    @Test("A restored device that goes on as another client looks first what it had published")
+    @Test("A restored device that continues as another client looks first what it had published")
     func otherClient() async throws {
         let (fixture, restored, b) = try await restoredDevice()
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
@@ -125,7 +125,7 @@ struct RestorationTests {
         try device.query("SELECT title FROM note ORDER BY title")
     }
 
-    /// Lets a device go on as another client, as synchronizing another document of the application may.
+    /// Lets a device continue as another client, as synchronizing another document of the application may.
     private func replaceClient(of device: Device) throws {
         _ = try device.state.replaceClientIdentifier(for: key(of: device))
     }
@@ -171,7 +171,7 @@ struct RestorationTests {
         return device
     }
 
-    @Test("A write that wasn't finished before the device went on as another client doesn't take back others' edits")
+    @Test("A write that wasn't finished before the device continued as another client doesn't take back others' edits")
     func unfinishedWrite() async throws {
         let fixture = try Fixture(password: "correct horse")
         let dies = Locked(false)
@@ -350,7 +350,7 @@ struct RestorationTests {
     }
 
     @Test(
-        "A device whose store and replica were restored from before it became another client goes on as that client",
+        "A device whose store and replica were restored from before it became another client continues as that client",
         arguments: [false, true]
     )
     func replicaOfFormerClient(records: Bool) async throws {

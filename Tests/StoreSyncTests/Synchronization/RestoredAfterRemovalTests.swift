@@ -67,7 +67,7 @@ struct RestoredAfterRemovalTests {
         var preview = SynchronizationRequest(url: restored.store)
         preview.isPreview = true
         let warnings = try await restored.synchronize(preview).value.warnings
-        #expect(warnings.contains { $0.contains("will begin again with a store") }, "\(warnings)")
+        #expect(warnings.contains { $0.contains("will start over with a store") }, "\(warnings)")
         for _ in 0..<2 {
             let result = try await restored.synchronize().value
             #expect(result.waitingFor.isEmpty, "\(result)")

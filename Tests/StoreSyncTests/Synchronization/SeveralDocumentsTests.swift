@@ -15,7 +15,7 @@ struct SeveralDocumentsTests {
         try a.execute("INSERT INTO note VALUES (1, 'milk', 'one litre', 'errand')")
         for device in [a, a.with(document: other), b] { _ = try await device.synchronize().value }
         let joining = b.with(document: other)
-        _ = try await joining.synchronize(SynchronizationRequest(url: b.store, takes: .both)).value
+        _ = try await joining.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
         return (a, b)
     }
 
@@ -49,7 +49,7 @@ struct SeveralDocumentsTests {
         var warnings: [[String]] = []
         for device in [a, b, a.with(document: other), b.with(document: other), b.with(document: other)] {
             let isJoining = device.document == other && device.name == "b"
-            let request = SynchronizationRequest(url: device.store, takes: isJoining ? .both : nil, rules: rules)
+            let request = SynchronizationRequest(url: device.store, takenSide: isJoining ? .both : nil, rules: rules)
             warnings.append(try await device.synchronize(request).value.warnings)
         }
         return warnings
@@ -88,7 +88,7 @@ struct SeveralDocumentsTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
         for device in [a, b, a.with(document: other)] { _ = try await device.synchronize().value }
         _ = try await b.removeDocument().value
-        let request = SynchronizationRequest(url: b.store, takes: .both)
+        let request = SynchronizationRequest(url: b.store, takenSide: .both)
         let warnings = try await b.with(document: other).synchronize(request).value.warnings
         #expect(warnings.isEmpty, "\(warnings)")
     }

@@ -20,7 +20,7 @@ extension SynchronizationHistory {
         case isUpdated
         /// Another device joins.
         case joins
-        /// The device's files are copied to another machine, and both go on.
+        /// The device's files are copied to another machine, and both continue.
         case isCopied
         /// The device's files are saved; they are put back, all of them, or the store or the memory alone.
         case isSaved, isRestored, storeIsRestored, memoryIsRestored

@@ -84,7 +84,7 @@ final class SynchronizationHistory {
     @discardableResult
     func add(_ name: String) throws -> Member {
         let number = UInt64(members.count)
-        let connection = SimulatedBackend(server, seed: seed &* 16 &+ number, place: place, clock: simulation.clock)
+        let connection = SimulatedBackend(server, seed: seed &* 16 &+ number, storage: place, clock: simulation.clock)
         let veil = VeiledBackend(connection)
         let clockError = Bool.random(using: &random) ? 0 : .random(in: -Self.year...0, using: &random)
         let device = try fixture.device(name, clockError: clockError, backend: veil)
@@ -118,7 +118,7 @@ final class SynchronizationHistory {
     @discardableResult
     func attempt(_ member: Member, taking side: TakenSide? = nil) async -> Bool {
         let code = await attempt(member, "synchronizes" + (side.map { " and takes \($0)" } ?? "")) {
-            let request = SynchronizationRequest(url: member.device.store, allowsDeletions: true, takes: side)
+            let request = SynchronizationRequest(url: member.device.store, allowsDeletions: true, takenSide: side)
             let result = try await member.device.synchronize(request).value
             self.log.append("  \(result.warnings) waits for \(result.waitingFor)")
             let isAlarm = result.warnings.contains { $0.contains("their stores differ") }
@@ -131,7 +131,7 @@ final class SynchronizationHistory {
             member.unpublished = []
             return await attempt(member, taking: .remote)
         case .storeReplaced:
-            beginAgain(member)
+            startOver(member)
             return await attempt(member)
         case .storeNotFound where !hasStore(member) && side == nil:
             return await attempt(member, taking: .remote)
@@ -145,7 +145,7 @@ final class SynchronizationHistory {
     }
 
     /// Lets a device be another one, as the refusal of a store with another schema says.
-    private func beginAgain(_ member: Member) {
+    private func startOver(_ member: Member) {
         do {
             let home = fixture.folder.appending(path: member.device.name, directoryHint: .isDirectory)
             for name in try FileManager.default.contentsOfDirectory(atPath: home.path) {
@@ -153,7 +153,7 @@ final class SynchronizationHistory {
             }
             let name = member.device.name
             member.device = try fixture.device(name, clockError: member.clockError, backend: member.veil)
-            log.append("\(name) begins again as another device")
+            log.append("\(name) starts over as another device")
         } catch {
             Issue.record("\(error)\n\(comment)")
         }

@@ -188,7 +188,7 @@ struct SynchronizationTests {
     }
 
     @Test(
-        "Of a device and its copy that captured at once, one goes on as another client, and no edit is lost",
+        "Of a device and its copy that captured at once, one continues as another client, and no edit is lost",
         arguments: 0..<4,
         // The second size needs a file besides the head.
         [10, 70_000]

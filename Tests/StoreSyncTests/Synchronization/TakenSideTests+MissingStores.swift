@@ -104,7 +104,7 @@ extension TakenSideTests {
     func createdAndRebuilt() async throws {
         let fixture = try Fixture()
         let (a, b, c) = try await missingStore(fixture, Locked(nil))
-        var request = SynchronizationRequest(url: c.store, takes: .remote)
+        var request = SynchronizationRequest(url: c.store, takenSide: .remote)
         request.rebuildsReplica = true
         #expect(try await c.synchronize(request).value.publishedChanges == 0)
         try await expectOneNote(a, b, c)

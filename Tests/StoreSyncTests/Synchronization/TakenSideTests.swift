@@ -52,7 +52,7 @@ struct TakenSideTests {
     }
 
     func take(_ side: TakenSide, _ device: Device) async throws -> Synchronization {
-        try await device.synchronize(SynchronizationRequest(url: device.store, takes: side)).value
+        try await device.synchronize(SynchronizationRequest(url: device.store, takenSide: side)).value
     }
 
     func asides(_ device: Device) throws -> [String] {
@@ -109,7 +109,7 @@ struct TakenSideTests {
         let (c, d) = (try fixture.device("c"), try fixture.device("d"))
         let url = c.store.deletingLastPathComponent().appending(path: String(repeating: "é", count: 123) + "n")
         for device in [c, d] {
-            _ = try await device.synchronize(SynchronizationRequest(url: url, takes: .remote)).value
+            _ = try await device.synchronize(SynchronizationRequest(url: url, takenSide: .remote)).value
         }
         let aside = try #require(try asides(c).first)
         #expect(aside.utf8.count <= LocalStore.maximumNameBytes && aside.hasPrefix("éé"))
@@ -307,7 +307,7 @@ struct TakenSideTests {
         let updated = try Data(contentsOf: a.store)
         #expect(await code { try await a.synchronize().value } == .storeReplaced)
         // After a preview, the user can still put back the former store.
-        var preview = SynchronizationRequest(url: a.store, takes: side)
+        var preview = SynchronizationRequest(url: a.store, takenSide: side)
         preview.isPreview = true
         _ = try await a.synchronize(preview).value
         try former.write(to: a.store)
@@ -340,7 +340,7 @@ struct TakenSideTests {
         try FileManager.default.moveItem(at: a.store, to: aside)
         try a.execute("CREATE TABLE photo (id INTEGER PRIMARY KEY)")
         for side in [nil] + TakenSide.allCases {
-            let request = SynchronizationRequest(url: a.store, takes: side)
+            let request = SynchronizationRequest(url: a.store, takenSide: side)
             #expect(await code { try await a.synchronize(request).value } == .storeReplaced)
         }
         try FileManager.default.removeItem(at: a.store)

@@ -115,7 +115,7 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
-    @Test("A device that lacks edits that were removed begins again with a baseline, and keeps its own edits")
+    @Test("A device that lacks edits that were removed starts over with a baseline, and keeps its own edits")
     func gap() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
@@ -134,7 +134,7 @@ struct VacuumTests {
         var preview = SynchronizationRequest(url: restored.store)
         preview.isPreview = true
         let warnings = try await restored.synchronize(preview).value.warnings
-        #expect(warnings.contains { $0.contains("will begin again with a store") }, "\(warnings)")
+        #expect(warnings.contains { $0.contains("will start over with a store") }, "\(warnings)")
         for device in [restored, restored, a, restored, a] {
             do {
                 _ = try await device.synchronize().value
@@ -173,7 +173,7 @@ struct VacuumTests {
         #expect(Set(heads.map(\.client)).count == 3 && heads.allSatisfy { $0.sequence > 0 }, "\(heads)")
     }
 
-    @Test("A device that was restored and begins again with a baseline gives no name of a row twice")
+    @Test("A device that was restored and starts over with a baseline gives no name of a row twice")
     func names() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
@@ -234,7 +234,7 @@ struct VacuumTests {
         )
         #expect(await code { try await stranger.synchronize().value } == .unrelatedStore)
         var request = SynchronizationRequest(url: stranger.store)
-        request.takes = .both
+        request.takenSide = .both
         _ = try await stranger.synchronize(request).value
         _ = try await a.synchronize().value
         #expect(try a.query("SELECT title FROM note ORDER BY 1") == ["a 0", "a 1", "mine"])
@@ -417,7 +417,7 @@ struct VacuumTests {
         #expect(try a.query("SELECT page FROM Cache").count == 2)
     }
 
-    @Test("A device that has lost its store as well as edits that were removed begins again with what the user takes")
+    @Test("A device that has lost its store as well as edits that were removed starts over with what the user takes")
     func gapAndOtherStore() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
@@ -435,9 +435,9 @@ struct VacuumTests {
         // The store comes from another backup than what this device knows of it.
         try store.write(to: restored.store)
         var codes: [StoreSyncError.Code] = []
-        for takes in [nil, .remote, .remote, nil] as [TakenSide?] {
+        for side in [nil, .remote, .remote, nil] as [TakenSide?] {
             var request = SynchronizationRequest(url: restored.store)
-            request.takes = takes
+            request.takenSide = side
             do {
                 _ = try await restored.synchronize(request).value
             } catch let error as StoreSyncError {

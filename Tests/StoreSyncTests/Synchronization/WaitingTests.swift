@@ -99,7 +99,7 @@ struct WaitingTests {
         #expect(try await late.synchronize().value.publishedChanges == 0)
     }
 
-    @Test("A restored device is told to begin again with a baseline if all others have forgotten what it lacks")
+    @Test("A restored device is told to start over with a baseline if all others have forgotten what it lacks")
     func restored() async throws {
         let fixture = try Fixture()
         let all = try await devices("a", "b", "c", in: fixture)

@@ -7,7 +7,7 @@ extension ApplicationRegistrationOperation {
     ///
     /// A device that is still registered stays as it is: setting it up again would empty its keychain and leave a client
     /// that no device uses.
-    func decideWhetherAgainApplies(
+    func resolveRegistersAgain(
         _ remote: inout RemoteState,
         _ pin: ApplicationPin?,
         _ context: OperationContext
@@ -20,11 +20,11 @@ extension ApplicationRegistrationOperation {
             // This device has lost its keys. `open` decides when the password has opened the application.
             guard epochKey != nil else { return }
         }
-        decideWhetherAgainApplies(&remote, ApplicationSeal(application: request.application, key: epochKey))
+        resolveRegistersAgain(&remote, ApplicationSeal(application: request.application, key: epochKey))
     }
 
     /// Decides the same for a device that may still be registered, by the notes on its removal.
-    func decideWhetherAgainApplies(_ remote: inout RemoteState, _ seal: ApplicationSeal) {
+    func resolveRegistersAgain(_ remote: inout RemoteState, _ seal: ApplicationSeal) {
         guard request.registersAgain, remote.deviceInfo != nil else { return }
         let notes = ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks)
         guard notes.authentic(remote.removalNotes).notes.isEmpty else { return forgetFormerClient(&remote) }
