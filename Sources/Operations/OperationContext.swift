@@ -41,7 +41,7 @@ public struct OperationContext: Sendable {
     /// A file manager for the operation's use.
     public var fileManager: FileManager { .default }
     /// Whether the operation's cancellation was requested.
-    public var isCancelled: Bool { record.isCancellationRequested }
+    public var isCancellationRequested: Bool { record.isCancellationRequested }
     /// The executor on which the operation may block.
     package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
 

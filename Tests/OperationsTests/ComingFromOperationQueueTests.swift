@@ -101,7 +101,7 @@ struct ComingFromOperationQueueTests {
             }
         }
         // DOC: end
-        #expect(delivery.isFinished)
+        #expect(delivery.isEnded)
     }
 
     @Test("the example of options that a queue doesn't have works")

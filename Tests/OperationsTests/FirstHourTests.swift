@@ -142,7 +142,7 @@ struct FirstHourTests {
         // DOC: array
         let all: [any OperationReference] = [count, upload.ending]
         // DOC: end
-        #expect(all.allSatisfy { $0.isFinished })
+        #expect(all.allSatisfy { $0.isEnded })
     }
 
     @Test("4: awaiting another operation at width 1 releases the slot to it; waits that would never end are refused")
