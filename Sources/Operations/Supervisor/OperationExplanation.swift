@@ -72,13 +72,6 @@ extension OperationReference {
     }
 }
 
-extension OperationSupervisor {
-    /// Why an operation isn't running, or what it does, at this moment.
-    public nonisolated func explain(_ operation: some OperationReference) -> OperationExplanation {
-        operation.explain()
-    }
-}
-
 extension SchedulerBoard {
     fileprivate func explain(_ record: OperationRecord) -> OperationExplanation {
         let state = state(of: record)
