@@ -30,7 +30,7 @@ public struct OperationContext: Sendable {
     public var supervisor: OperationSupervisor? { record.core.supervisor }
     /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] { options.userInfo }
-    /// The synchronization client on whose behalf the operation works, if its options name one.
+    /// The client on whose behalf the operation works, for logs and explanations, if its options name one.
     public var clientIdentifier: String? { options.clientIdentifier }
     /// Whether the operation may start while the app is in the background.
     public var mayContinueInBackground: Bool { options.mayContinueInBackground }

@@ -39,7 +39,7 @@ public struct OperationOptions: Sendable {
     public var priority = OperationPriority.normal
     /// Arbitrary values that the caller attaches to the operation.
     public var userInfo: [String: any Sendable] = [:]
-    /// The synchronization client on whose behalf the operation works, if there is one.
+    /// The client on whose behalf the operation works, for logs and explanations, if there is one.
     public var clientIdentifier: String?
     /// Whether the operation may start while the app is in the background, where a started operation continues.
     public var mayContinueInBackground = false

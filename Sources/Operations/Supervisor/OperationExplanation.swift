@@ -49,7 +49,7 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
     public let state: OperationState
     /// The name of the operation's supervisor.
     public let supervisorName: String
-    /// The synchronization client on whose behalf the operation works, if its options name one.
+    /// The client on whose behalf the operation works, if its options name one.
     public let clientIdentifier: String?
     /// What it waits for.
     ///
