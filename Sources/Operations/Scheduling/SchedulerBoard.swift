@@ -1,5 +1,4 @@
 import DequeModule
-import Logging
 
 /// The state that a supervisor's lock guards: the state of the rules, the records, and the waiting continuations.
 ///

@@ -1,4 +1,3 @@
-import DequeModule
 import ThreadSupport
 
 // MARK: - Adding
