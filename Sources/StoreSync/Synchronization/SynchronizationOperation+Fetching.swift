@@ -113,7 +113,8 @@ extension SynchronizationOperation {
         } catch let error as CancellationError {
             throw error
         } catch {
-            return ["\(failure) \((error as? StoreSyncError)?.message ?? "\(error)")"]
+            let reason = (error as? StoreSyncError)?.message ?? (error as? OperationError)?.message ?? "\(error)"
+            return ["\(failure) \(reason)"]
         }
     }
 
