@@ -104,6 +104,7 @@ public struct OperationOptions: Sendable {
         deadline: Duration? = nil,
         stallTimeout: Duration? = nil,
         progressUnitCount: Int64 = 1,
+        taskPriority: TaskPriority? = nil,
         inheritsTaskLocals: Bool = false
     ) {
         self.name = name
@@ -117,8 +118,14 @@ public struct OperationOptions: Sendable {
         self.deadline = deadline
         self.stallTimeout = stallTimeout
         self.progressUnitCount = progressUnitCount
+        rawTaskPriority = taskPriority?.rawValue
         self.inheritsTaskLocals = inheritsTaskLocals
     }
+
+    /// Creates options in which only the priority may differ from the default.
+    ///
+    /// For every operation that is added without options: it needs no `TaskPriority`, whose layout the runtime would look up.
+    init(onlyPriority: OperationPriority) { priority = onlyPriority }
 
     /// Whether all options except the priority have their default values.
     var saysNothingButPriority: Bool {
