@@ -58,7 +58,7 @@ extension OperationSupervisor {
         ///
         /// A simulation sets its own executor here.
         public var executor: (any TaskExecutor)?
-        /// The executor that runs blocking work; dedicated threads where this is `nil`.
+        /// The executor of blocking work, as in ``OperationContext/blocking(_:)``; dedicated threads where this is `nil`.
         ///
         /// A simulation sets its own executor here.
         public var blockingExecutor: (any TaskExecutor)?
