@@ -91,15 +91,13 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "GRDB", package: "GRDB.swift"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // What `Benchmarks/records` measures. It's here because only this package sees the declarations that it calls.
         .executableTarget(
             name: "records",
             dependencies: ["StoreChanges"],
-            path: "Benchmarks/Sources/records",
-            swiftSettings: settings
+            path: "Benchmarks/Sources/records"
         ),
         // Synchronizes through the database connection of an app that uses GRDB.
         .target(
@@ -107,8 +105,7 @@ let package = Package(
             dependencies: [
                 "StoreSync", "Operations",
                 .product(name: "GRDB", package: "GRDB.swift"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "StoreSync",
@@ -120,8 +117,7 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "SystemPackage", package: "swift-system"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // Record-level changes of SQLite stores. It knows neither a remote nor operations.
         .target(
@@ -132,8 +128,7 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "SystemPackage", package: "swift-system"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // Only packages that depend on these targets build SwiftNIO.
         .target(
@@ -144,8 +139,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOCore", package: "swift-nio", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "RemoteStorageS3",
@@ -153,8 +147,7 @@ let package = Package(
                 "RemoteStorageHTTP", "RemoteStorage", "ByteCoding", "ThreadSupport",
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // The code that both backends share.
         .target(
@@ -168,13 +161,11 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "NIOPosix", package: "swift-nio", condition: servers),
                 .product(name: "NIOSSL", package: "swift-nio-ssl", condition: servers),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "RemoteStorageTesting",
-            dependencies: ["RemoteStorage", "OperationsTesting", "ThreadSupport"],
-            swiftSettings: settings
+            dependencies: ["RemoteStorage", "OperationsTesting", "ThreadSupport"]
         ),
         .target(
             name: "Keychain",
@@ -182,19 +173,16 @@ let package = Package(
                 "SyncCryptography", "DatabaseSupport", "FileSupport", "ByteCoding", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "SystemPackage", package: "swift-system"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "SyncCryptography",
-            dependencies: ["ContentDigests", sodium, zstd, "ByteCoding", "ThreadSupport"],
-            swiftSettings: settings
+            dependencies: ["ContentDigests", sodium, zstd, "ByteCoding", "ThreadSupport"]
         ),
         // How two states of a file are compared, without keys.
         .target(
             name: "ContentDigests",
-            dependencies: [sodium, "FileSupport", "ByteCoding"],
-            swiftSettings: settings
+            dependencies: [sodium, "FileSupport", "ByteCoding"]
         ),
         // How all of this package's databases are opened and read as files, and how a database is found unchanged.
         .target(
@@ -203,29 +191,25 @@ let package = Package(
                 "FileSupport", "ByteCoding",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "RemoteStorage",
             dependencies: [
                 "FileSupport", "ThreadSupport",
                 .product(name: "SystemPackage", package: "swift-system"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "OperationsTesting",
-            dependencies: ["Operations", "ThreadSupport"],
-            swiftSettings: settings
+            dependencies: ["Operations", "ThreadSupport"]
         ),
         .target(
             name: "OperationsServiceLifecycle",
             dependencies: [
                 "Operations",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "Operations",
@@ -239,8 +223,7 @@ let package = Package(
                 .product(name: "ServiceContextModule", package: "swift-service-context"),
                 .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .target(
             name: "FileSupport",
@@ -250,15 +233,13 @@ let package = Package(
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: excluded,
-            resources: privacyManifest,
-            swiftSettings: settings
+            resources: privacyManifest
         ),
         .target(
             name: "ThreadSupport",
-            dependencies: [.product(name: "DequeModule", package: "swift-collections")],
-            swiftSettings: settings
+            dependencies: [.product(name: "DequeModule", package: "swift-collections")]
         ),
-        .target(name: "ByteCoding", swiftSettings: settings),
+        .target(name: "ByteCoding"),
         // Functions of SQLite that Swift can't call.
         .systemLibrary(
             name: "CSQLite",
@@ -268,17 +249,16 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         // How thorough the tests are, and what several test targets need.
-        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
-        .testTarget(name: "DocumentationTests", swiftSettings: settings),
+        .target(name: "TestSupport", path: "Tests/TestSupport"),
+        .testTarget(name: "DocumentationTests"),
         .testTarget(
             name: "FileSupportTests",
             dependencies: [
                 "FileSupport", "ThreadSupport", .product(name: "SystemPackage", package: "swift-system"),
-            ],
-            swiftSettings: settings
+            ]
         ),
-        .testTarget(name: "ByteCodingTests", dependencies: ["ByteCoding"], swiftSettings: settings),
-        .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
+        .testTarget(name: "ByteCodingTests", dependencies: ["ByteCoding"]),
+        .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"]),
         .testTarget(
             name: "OperationsTests",
             dependencies: [
@@ -290,14 +270,13 @@ let package = Package(
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "ServiceContextModule", package: "swift-service-context"),
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // Isolated to the main actor, as an app's module is by default in Xcode.
         .testTarget(
             name: "OperationsMainActorTests",
             dependencies: ["Operations", "OperationsTesting"],
-            swiftSettings: settings + [.defaultIsolation(MainActor.self)]
+            swiftSettings: [.defaultIsolation(MainActor.self)]
         ),
         .testTarget(
             name: "OperationsServiceLifecycleTests",
@@ -306,30 +285,25 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .testTarget(
             name: "OperationsTestingTests",
-            dependencies: ["OperationsTesting", "Operations", "ThreadSupport"],
-            swiftSettings: settings
+            dependencies: ["OperationsTesting", "Operations", "ThreadSupport"]
         ),
         .testTarget(
             name: "RemoteStorageTests",
-            dependencies: ["RemoteStorage", "RemoteStorageTesting", "FileSupport", "ThreadSupport"],
-            swiftSettings: settings
+            dependencies: ["RemoteStorage", "RemoteStorageTesting", "FileSupport", "ThreadSupport"]
         ),
         .testTarget(
             name: "RemoteStorageTestingTests",
-            dependencies: ["RemoteStorageTesting", "OperationsTesting", "RemoteStorage", "ThreadSupport"],
-            swiftSettings: settings
+            dependencies: ["RemoteStorageTesting", "OperationsTesting", "RemoteStorage", "ThreadSupport"]
         ),
         // Servers that tests start, and the proxies between them and a client.
         .target(
             name: "ServerFixtures",
             dependencies: ["RemoteStorage", "TestSupport", "ThreadSupport"],
-            path: "Tests/ServerFixtures",
-            swiftSettings: settings
+            path: "Tests/ServerFixtures"
         ),
         .target(
             name: "WebDAVServers",
@@ -337,8 +311,7 @@ let package = Package(
                 "ServerFixtures", "RemoteStorageWebDAV", "RemoteStorage",
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
             ],
-            path: "Tests/WebDAVServers",
-            swiftSettings: settings
+            path: "Tests/WebDAVServers"
         ),
         .target(
             name: "S3Servers",
@@ -346,8 +319,7 @@ let package = Package(
                 "ServerFixtures", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage", "TestSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
-            path: "Tests/S3Servers",
-            swiftSettings: settings
+            path: "Tests/S3Servers"
         ),
         .testTarget(
             name: "RemoteStorageWebDAVTests",
@@ -355,8 +327,7 @@ let package = Package(
                 "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
                 "ServerFixtures", "TestSupport", "WebDAVServers",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .testTarget(
             name: "RemoteStorageS3Tests",
@@ -365,8 +336,7 @@ let package = Package(
                 "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .testTarget(
             name: "KeychainTests",
@@ -375,13 +345,11 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             // Tests read them from the source directory.
-            exclude: ["Resources"],
-            swiftSettings: settings
+            exclude: ["Resources"]
         ),
         .testTarget(
             name: "ContentDigestsTests",
-            dependencies: ["ContentDigests", "OperationsTesting", "TestSupport"],
-            swiftSettings: settings
+            dependencies: ["ContentDigests", "OperationsTesting", "TestSupport"]
         ),
         .testTarget(
             name: "SyncCryptographyTests",
@@ -389,8 +357,7 @@ let package = Package(
                 "SyncCryptography", "ContentDigests", "ByteCoding", "OperationsTesting", "TestSupport", "ThreadSupport",
             ],
             // Tests read them from the source directory, as does a program in another language.
-            exclude: ["Resources"],
-            swiftSettings: settings
+            exclude: ["Resources"]
         ),
         .testTarget(
             name: "StoreSyncTests",
@@ -405,8 +372,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             // Tests read them from the source directory.
-            exclude: ["Resources"],
-            swiftSettings: settings
+            exclude: ["Resources"]
         ),
         .testTarget(
             name: "StoreSyncGRDBTests",
@@ -414,8 +380,7 @@ let package = Package(
                 "StoreSyncGRDB", "StoreSync", "StoreChanges", "RemoteStorage", "SyncCryptography", "Operations",
                 "FileSupport", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .testTarget(
             name: "StoreChangesTests",
@@ -424,8 +389,7 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             // Tests read them from the source directory, as does a program in another language.
-            exclude: ["Resources"],
-            swiftSettings: settings
+            exclude: ["Resources"]
         ),
         .testTarget(
             name: "StoreSyncCommandTests",
@@ -433,8 +397,7 @@ let package = Package(
                 "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "OperationsTesting",
                 "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport", "WebDAVServers",
                 .product(name: "GRDB", package: "GRDB.swift"),
-            ],
-            swiftSettings: settings
+            ]
         ),
     ],
     swiftLanguageModes: [.v6]
@@ -442,3 +405,8 @@ let package = Package(
 
 package.dependencies += libraries
 package.targets += systemLibraries
+
+// Here, so that no target can forget them. A target adds only settings of its own.
+for target in package.targets where target.type != .system {
+    target.swiftSettings = settings + (target.swiftSettings ?? [])
+}

@@ -27,8 +27,7 @@ let package = Package(
             dependencies: [
                 "Workloads",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // The program with which `buckets` measures the S3 backend. Only this target needs SwiftNIO.
         .executableTarget(
@@ -37,15 +36,13 @@ let package = Package(
                 .product(name: "RemoteStorage", package: "swift-store-sync"),
                 .product(name: "RemoteStorageS3", package: "swift-store-sync"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // The same workloads under `swift package benchmark`, for thresholds and profiles.
         .executableTarget(
             name: "OperationsBenchmarks",
             dependencies: ["Workloads", .product(name: "Benchmark", package: "benchmark")],
             path: "Benchmarks/OperationsBenchmarks",
-            swiftSettings: settings,
             plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
         ),
         .target(
@@ -55,8 +52,7 @@ let package = Package(
                 .product(name: "Operations", package: "swift-store-sync"),
                 .product(name: "SyncCryptography", package: "swift-store-sync"),
                 .target(name: "CMalloc", condition: .when(platforms: [.linux])),
-            ],
-            swiftSettings: settings
+            ]
         ),
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(
@@ -67,3 +63,8 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// Here, so that no target can forget them.
+for target in package.targets where target.type != .system {
+    target.swiftSettings = settings + (target.swiftSettings ?? [])
+}

@@ -21,10 +21,10 @@
 ///
 /// The other requirements are the *phases* of a run. They do nothing unless you implement them, and come in this order:
 /// ``operationDidStart(_:)``, then ``operationDidMakeProgress(_:)`` any number of times, then exactly one of
-/// ``operationDidComplete(_:)``, ``operationDidFail(_:)`` and ``operationWasCancelled()``. No other phase overlaps or
-/// follows that ending phase. It runs once, after the last attempt of a retried operation, so what each attempt has to
-/// clean up belongs in `main`. An operation that is cancelled before it starts has no run and no phases; only its handle
-/// ends.
+/// ``operationDidComplete(_:)``, ``operationDidFail(_:)`` and ``operationWasCancelled()``. Phases don't overlap, with one
+/// exception: progress that the start phase reports may arrive while that phase waits. Nothing overlaps or follows the
+/// ending phase. It runs once, after the last attempt of a retried operation, so what each attempt has to clean up belongs
+/// in `main`. An operation that is cancelled before it starts has no run and no phases; only its handle ends.
 ///
 /// **Cancellation.** The task that runs `main` is cancelled. `main` must check for that (`try Task.checkCancellation()`,
 /// or any suspension that throws) and return or throw. The ending phases run in a task that isn't cancelled.

@@ -1,4 +1,5 @@
 public import Logging
+import ThreadSupport
 
 #if canImport(FoundationEssentials)
 public import FoundationEssentials
@@ -30,7 +31,7 @@ public struct OperationContext: Sendable {
     public var supervisor: OperationSupervisor? { record.core.supervisor }
     /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] { options.userInfo }
-    /// The synchronization client on whose behalf the operation works, if its options name one.
+    /// The client on whose behalf the operation works, for logs and explanations, if its options name one.
     public var clientIdentifier: String? { options.clientIdentifier }
     /// Whether the operation may start while the app is in the background.
     public var mayContinueInBackground: Bool { options.mayContinueInBackground }
@@ -41,7 +42,7 @@ public struct OperationContext: Sendable {
     /// A file manager for the operation's use.
     public var fileManager: FileManager { .default }
     /// Whether the operation's cancellation was requested.
-    public var isCancelled: Bool { record.isCancellationRequested }
+    public var isCancellationRequested: Bool { record.isCancellationRequested }
     /// The executor on which the operation may block.
     package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
 
@@ -105,14 +106,31 @@ public struct OperationContext: Sendable {
         try await record.core.pause(record, awaiting: reason, answer)
     }
 
-    /// Runs `body` in a task that isn't cancelled with the operation.
+    /// Runs work that blocks its thread, on a thread for such work.
     ///
-    /// Use it for the few steps between an action that can't be undone and recording that it was done.
+    /// Use it for calls that wait for a disk, a server or a lock, and for long computations. Swift runs all tasks of the
+    /// process on as many threads as there are cores, so such work in `main` itself would hold up other tasks.
     ///
-    /// - Parameter body: The steps, which should be short.
+    /// `body` runs on ``OperationSupervisor/Configuration/blockingExecutor``. The operation keeps its slot meanwhile.
+    /// Cancelling the operation doesn't interrupt `body`, and doesn't keep it from starting: long work should call
+    /// `Task.checkCancellation()`, which throws then.
+    ///
+    /// - Parameter body: The work.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
-    package func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+    public func blocking<Value: Sendable>(_ body: @Sendable () throws -> Value) async throws -> Value {
+        try await runBlocking(on: blockingExecutor, body)
+    }
+
+    /// Runs `body` in a task that isn't cancelled with the operation.
+    ///
+    /// Use it for the few steps between an action that can't be undone and recording that it was done, and for what an
+    /// attempt must clean up. It returns when `body` does, even if the operation is cancelled meanwhile.
+    ///
+    /// - Parameter body: The steps, which should be short: the operation can't end before them.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws.
+    public func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
         try await Task(executorPreference: record.core.environment.executor) { try await body() }.value
     }
 

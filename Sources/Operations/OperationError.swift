@@ -6,7 +6,8 @@ public import Foundation
 
 /// An error of a supervisor itself.
 ///
-/// An operation's own errors and `CancellationError` are passed on as they are.
+/// ``message`` is written for people: it names the problem, and the remedy where there is one. ``code`` is for programs. An
+/// operation's own errors and `CancellationError` are passed on as they are.
 public struct OperationError: Error, Sendable, CustomStringConvertible {
     /// What is wrong.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -40,15 +41,18 @@ public struct OperationError: Error, Sendable, CustomStringConvertible {
     /// What is wrong.
     public let code: Code
     /// What is wrong, in words, and what to do.
-    public let description: String
+    public let message: String
 
-    init(_ code: Code, _ description: String) {
+    init(_ code: Code, _ message: String) {
         self.code = code
-        self.description = description
+        self.message = message
     }
+
+    /// The code and the message.
+    public var description: String { "\(code): \(message)" }
 }
 
 extension OperationError: LocalizedError {
-    /// The description, which `localizedDescription` and alerts show.
-    public var errorDescription: String? { description }
+    /// The message, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { message }
 }

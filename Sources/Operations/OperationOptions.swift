@@ -39,7 +39,7 @@ public struct OperationOptions: Sendable {
     public var priority = OperationPriority.normal
     /// Arbitrary values that the caller attaches to the operation.
     public var userInfo: [String: any Sendable] = [:]
-    /// The synchronization client on whose behalf the operation works, if there is one.
+    /// The client on whose behalf the operation works, for logs and explanations, if there is one.
     public var clientIdentifier: String?
     /// Whether the operation may start while the app is in the background, where a started operation continues.
     public var mayContinueInBackground = false
@@ -104,6 +104,7 @@ public struct OperationOptions: Sendable {
         deadline: Duration? = nil,
         stallTimeout: Duration? = nil,
         progressUnitCount: Int64 = 1,
+        taskPriority: TaskPriority? = nil,
         inheritsTaskLocals: Bool = false
     ) {
         self.name = name
@@ -117,8 +118,14 @@ public struct OperationOptions: Sendable {
         self.deadline = deadline
         self.stallTimeout = stallTimeout
         self.progressUnitCount = progressUnitCount
+        rawTaskPriority = taskPriority?.rawValue
         self.inheritsTaskLocals = inheritsTaskLocals
     }
+
+    /// Creates options in which only the priority may differ from the default.
+    ///
+    /// For every operation that is added without options: it needs no `TaskPriority`, whose layout the runtime would look up.
+    init(onlyPriority: OperationPriority) { priority = onlyPriority }
 
     /// Whether all options except the priority have their default values.
     var saysNothingButPriority: Bool {

@@ -6,7 +6,7 @@ public import ServiceLifecycle
 /// ```swift
 /// let supervisor = OperationSupervisor(width: 4)
 /// let group = ServiceGroup(
-///     services: [server, OperationSupervisorService(supervisor, grace: .seconds(5))],
+///     services: [database, OperationSupervisorService(supervisor, grace: .seconds(5)), server],
 ///     gracefulShutdownSignals: [.sigterm],
 ///     logger: logger
 /// )

@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 /// A share on a WebDAV server.
 ///

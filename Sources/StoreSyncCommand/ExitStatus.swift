@@ -63,7 +63,7 @@ struct Failure {
         default:
             self.init(
                 code: "unexpected",
-                message: "Something unexpected went wrong: \(error)",
+                message: "Something unexpected went wrong: \((error as? OperationError)?.message ?? "\(error)")",
                 status: EX_SOFTWARE
             )
         }

@@ -29,8 +29,7 @@ let package = Package(
                 .product(name: "Operations", package: "swift-store-sync"),
                 .product(name: "RemoteStorage", package: "swift-store-sync"),
                 .product(name: "StoreSync", package: "swift-store-sync"),
-            ],
-            swiftSettings: settings
+            ]
         ),
         // An app with GRDB, on two devices.
         .executableTarget(
@@ -44,8 +43,7 @@ let package = Package(
                 .product(name: "StoreSyncGRDB", package: "swift-store-sync"),
                 .product(name: "SyncCryptography", package: "swift-store-sync"),
             ],
-            path: "Sources/Notes",
-            swiftSettings: settings
+            path: "Sources/Notes"
         ),
         .testTarget(
             name: "DiaryTests",
@@ -56,8 +54,12 @@ let package = Package(
                 .product(name: "RemoteStorage", package: "swift-store-sync"),
                 .product(name: "StoreSync", package: "swift-store-sync"),
                 .product(name: "SyncCryptography", package: "swift-store-sync"),
-            ],
-            swiftSettings: settings
+            ]
         ),
     ]
 )
+
+// Here, so that no target can forget them.
+for target in package.targets where target.type != .system {
+    target.swiftSettings = settings + (target.swiftSettings ?? [])
+}

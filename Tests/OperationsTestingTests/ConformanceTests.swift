@@ -90,7 +90,7 @@ struct ConformanceTests {
     @Test("an operation that ignores its cancellation is caught, whether it spins, waits or sleeps")
     func ignoresCancellation() async throws {
         let spins = await failure { context in
-            repeat { try? await context.clock.sleep(for: .seconds(1)) } while context.isCancelled
+            repeat { try? await context.clock.sleep(for: .seconds(1)) } while context.isCancellationRequested
         }
         #expect(spins?.code == .tooManySteps)
         #expect(spins?.message.contains("the operation doesn't end") == true, "\(String(describing: spins))")
@@ -98,7 +98,7 @@ struct ConformanceTests {
         #expect(spins?.description.contains("SIMULATION_SEED=0") == true)
 
         let waits = await failure(grace: .milliseconds(500)) { context in
-            guard context.isCancelled else { return await Task.yield() }
+            guard context.isCancellationRequested else { return await Task.yield() }
             await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }
         #expect(waits?.code == .waitingOutside)

@@ -101,7 +101,7 @@ struct ComingFromOperationQueueTests {
             }
         }
         // DOC: end
-        #expect(delivery.isFinished)
+        #expect(delivery.isEnded)
     }
 
     @Test("The OperationQueue guide's example of options that a queue doesn't have works")

@@ -92,6 +92,18 @@ actor Recording: Operation {
 }
 // DOC: end
 
+// DOC: blocking
+actor LineCount: Operation {
+    let file: URL
+    init(of file: URL) { self.file = file }
+
+    func main(_ context: OperationContext) async throws -> Int {
+        let text = try await context.blocking { [file] in try String(contentsOf: file, encoding: .utf8) }
+        return text.split(separator: "\n").count
+    }
+}
+// DOC: end
+
 extension Recording {
     private func tidyUp() async throws {
         await Task.yield()
@@ -142,7 +154,7 @@ struct FirstHourTests {
         // DOC: array
         let all: [any OperationReference] = [count, upload.ending]
         // DOC: end
-        #expect(all.allSatisfy { $0.isFinished })
+        #expect(all.allSatisfy { $0.isEnded })
     }
 
     @Test("4: awaiting another operation at width 1 releases the slot to it; waits that would never end are refused")
@@ -216,7 +228,15 @@ struct FirstHourTests {
         #expect(await recording.isTidy)
     }
 
-    @Test("10: expectations in an operation belong to the running test, in main and in every phase")
+    @Test("10: an operation reads a file outside the threads of Swift's tasks")
+    func blocking() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try "one\ntwo\n".write(to: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(at: file) }
+        #expect(try await LineCount(of: file).run() == 2)
+    }
+
+    @Test("11: expectations in an operation belong to the running test, in main and in every phase")
     func expectations() async throws {
         // DOC: inheriting
         let options = OperationOptions(inheritsTaskLocals: true)

@@ -43,7 +43,7 @@ struct OperationPhasesTests {
         handle.cancel()
         await #expect(throws: CancellationError.self) { try await handle.value }
         #expect(handle.isCancelled)
-        #expect(handle.isFinished)
+        #expect(handle.isEnded)
         #expect(journal.all == ["cancelled, cleanup can await: true"])
     }
 
@@ -122,7 +122,7 @@ struct OperationPhasesTests {
         let seen = Probe { context in
             (
                 context.name, context.userInfo["answer"] as? Int, context.clientIdentifier,
-                context.mayContinueInBackground, context.isCancelled
+                context.mayContinueInBackground, context.isCancellationRequested
             )
         }
         let handle = OperationSupervisor().add(seen, options: options)

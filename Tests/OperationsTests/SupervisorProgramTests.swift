@@ -100,7 +100,7 @@ struct SupervisorProgramTests {
 extension SupervisorFixture {
     /// The operations that haven't ended, with explanations.
     fileprivate var explanations: [String] {
-        let left = entries.filter { !$0.handle.isFinished }
+        let left = entries.filter { !$0.handle.isEnded }
         let own = left.map { "\($0.addition.number) (operation \($0.handle.id)) is \($0.handle.explain())" }
         return own + supervisors.flatMap(\.operations).map { "operation \($0.id) is \($0.explain())" }
     }
@@ -263,7 +263,7 @@ struct SupervisorProgram {
         if start.duration(to: fixture.simulation.clock.now) > .seconds(1) {
             fixture.complain(number, "took too long to shut down")
         }
-        for entry in fixture.entries where entry.addition.supervisor == number && !entry.handle.isFinished {
+        for entry in fixture.entries where entry.addition.supervisor == number && !entry.handle.isEnded {
             fixture.complain(entry.addition.number, "hasn't ended in a shutdown")
         }
         fixture.count(\.abandoned, by: abandoned.count)

@@ -265,7 +265,7 @@ struct TemporaryDirectoryTests {
             let error = await #expect(throws: OperationError.self) { try await runOperation(in: missing) }
             #expect(error?.code == .temporaryDirectoryUnavailable)
             #expect(
-                error?.description == """
+                error?.message == """
                     No temporary directory could be created in \(missing.path): No such file or directory. Make that \
                     directory readable and writable, or set another one as the supervisor's temporaryDirectory.
                     """

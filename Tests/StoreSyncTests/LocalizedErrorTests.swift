@@ -29,12 +29,14 @@ struct LocalizedErrorTests {
         #expect(other.message == "It's forbidden. (notes/info on the remote)")
     }
 
-    @Test("The localized description of a supervisor's error is its description")
+    @Test("The localized description of a supervisor's error is its message, and its description has the code too")
     func supervisor() async throws {
         let supervisor = OperationSupervisor()
         await supervisor.shutdown(grace: .zero)
         let error = await #expect(throws: OperationError.self) { try await supervisor.add { _ in }.value }
         #expect(error?.code == .shutDown)
-        #expect(error?.localizedDescription == error?.description)
+        let message = try #require(error?.message)
+        #expect(error?.localizedDescription == message)
+        #expect(error?.description == "shutDown: \(message)")
     }
 }

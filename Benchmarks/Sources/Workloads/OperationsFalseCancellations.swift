@@ -54,7 +54,7 @@ private actor Watchful: Operation {
     }
 
     private func look(_ context: OperationContext) {
-        guard !isVictim, Task.isCancelled || context.isCancelled else { return }
+        guard !isVictim, Task.isCancelled || context.isCancellationRequested else { return }
         field.falseCancellations.add(1, ordering: .relaxed)
     }
 }

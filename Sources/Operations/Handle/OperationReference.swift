@@ -64,7 +64,7 @@ extension OperationReference {
     /// Whether the outcome is decided: ``state`` tells which.
     ///
     /// The ending phase may still run; ``OperationHandle/value``, ``error`` and ``whenEnded(_:)`` wait for its end.
-    public var isFinished: Bool { state.isEnded }
+    public var isEnded: Bool { state.isEnded }
     /// Whether the operation ended as cancelled.
     ///
     /// This is `false` for an operation that finished in spite of a late cancellation.

@@ -35,7 +35,7 @@ final class OperationEnvironment: Sendable {
 
     init(_ configuration: OperationSupervisor.Configuration) {
         clock = configuration.clock
-        now = Self.stopwatch(configuration.clock)
+        now = configuration.clock.stopwatch()
         random = configuration.random
         name = configuration.name
         logger = configuration.logger
@@ -58,10 +58,5 @@ final class OperationEnvironment: Sendable {
     /// Sleeps on the clock, at most a hundred years, because clocks trap when the deadline of a sleep overflows.
     func sleep(for duration: Duration) async throws {
         try await clock.sleep(for: min(duration, .seconds(100 * 365 * 86_400)))
-    }
-
-    private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 }

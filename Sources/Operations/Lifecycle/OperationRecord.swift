@@ -35,7 +35,7 @@ class OperationRecord: @unchecked Sendable {
         let isUsual = options?.saysNothingButPriority ?? true
         guard !isUsual || serviceContext != nil else { return }
         hasOptions = true
-        extras = Extras(options ?? OperationOptions(), serviceContext)
+        extras = Extras(options ?? OperationOptions(onlyPriority: .normal), serviceContext)
         cell.update { $0.hasExtras = true }
     }
 
@@ -56,7 +56,7 @@ class OperationRecord: @unchecked Sendable {
         return outcome
     }
 
-    final var options: OperationOptions { extras?.options ?? OperationOptions(priority: priority) }
+    final var options: OperationOptions { extras?.options ?? OperationOptions(onlyPriority: priority) }
     /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
     /// The operation's weight in the supervisor's progress, limited so that the sum of millions doesn't overflow.
@@ -159,7 +159,7 @@ class OperationRecord: @unchecked Sendable {
     /// The extras, created if there are none.
     final var madeExtras: Extras {
         if let extras { return extras }
-        let made = Extras(OperationOptions(priority: priority), nil)
+        let made = Extras(OperationOptions(onlyPriority: priority), nil)
         extras = made
         cell.update { $0.hasExtras = true }
         return made

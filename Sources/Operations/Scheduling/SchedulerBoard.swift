@@ -1,5 +1,4 @@
 import DequeModule
-import Logging
 
 /// The state that a supervisor's lock guards: the state of the rules, the records, and the waiting continuations.
 ///
@@ -20,7 +19,7 @@ struct SchedulerBoard {
     /// The number of operations for which room is reserved, because their callers waited for it.
     var reservedRoom = 0
     /// The operations among these callers.
-    var promisedRoom: [OperationRecord] = []
+    var operationsWithReservedRoom: [OperationRecord] = []
     var nextTicket: UInt64 = 0
     /// Whether all operations are refused from now on.
     var isShutDown = false

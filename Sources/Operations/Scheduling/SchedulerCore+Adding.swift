@@ -1,4 +1,3 @@
-import DequeModule
 import ThreadSupport
 
 // MARK: - Adding
@@ -22,13 +21,13 @@ extension SchedulerCore {
         _ records: some Collection<OperationRecord>,
         after dependencies: some Collection<OperationDependency>,
         isAdmitted: Bool = false,
-        by promised: OperationRecord? = nil
+        by caller: OperationRecord? = nil
     ) {
         for record in records where record.hasOptions { record.makeOwnTask() }
         var foreign: [(OperationRecord, OperationDependency)] = []
         withBoard { board in
             // First, so that the room of an operation that ends at once goes to the next caller that waits for it.
-            if isAdmitted { board.keepPromise(to: promised) }
+            if isAdmitted { board.useReservation(of: caller) }
             for record in records {
                 if let refusal = board.refusal(of: record, isAdmitted: isAdmitted) {
                     board.refuse(record, refusal)

@@ -1,5 +1,4 @@
 import DequeModule
-import Logging
 import ThreadSupport
 
 /// The supervisor's data plane: all mutable state, guarded by one lock, and the workers that run operations.

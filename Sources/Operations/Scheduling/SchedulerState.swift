@@ -1,5 +1,3 @@
-import DequeModule
-
 /// The scheduler's rules as a value that turns events into grants and endings.
 ///
 /// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here. Indices are reused, identifiers

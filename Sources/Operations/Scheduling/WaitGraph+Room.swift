@@ -65,7 +65,9 @@ extension WaitGraph {
         var pending: [OperationRecord] = []
         for (index, core) in cores.enumerated() where !cores[..<index].contains(where: { $0 === core }) {
             // An operation with reserved room counts: before it can end, it adds another one, which can end too.
-            let (roots, waiters) = core.withBoard { ($0.roots + $0.promisedRoom, $0.operationsWithoutRoom) }
+            let (roots, waiters) = core.withBoard { board in
+                (board.roots + board.operationsWithReservedRoom, board.operationsWithoutRoom)
+            }
             guard !waiters.isEmpty else { continue }
             supervisors.append(FullSupervisor(core: core, roots: Set(roots.map(\.id)), waiters: waiters))
             pending += roots + waiters
@@ -114,7 +116,7 @@ extension SchedulerBoard {
     fileprivate var operationsWithoutRoom: [OperationRecord] {
         // A caller with reserved room is about to add an operation, which can end. Only an operation whose keys are
         // lent isn't: it resumes when its children return them. An operation of another supervisor isn't inspected.
-        let held = promisedRoom.count { operation in
+        let held = operationsWithReservedRoom.count { operation in
             scheduler.contains(operation.id, at: operation.position)
                 && scheduler.relations[operation.position]?.lentCount ?? 0 > 0
         }

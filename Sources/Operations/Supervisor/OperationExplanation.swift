@@ -49,7 +49,7 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
     public let state: OperationState
     /// The name of the operation's supervisor.
     public let supervisorName: String
-    /// The synchronization client on whose behalf the operation works, if its options name one.
+    /// The client on whose behalf the operation works, if its options name one.
     public let clientIdentifier: String?
     /// What it waits for.
     ///
@@ -69,13 +69,6 @@ extension OperationReference {
     public func explain() -> OperationExplanation {
         let record = dependency.record
         return record.core.withBoard { $0.explain(record) }
-    }
-}
-
-extension OperationSupervisor {
-    /// Why an operation isn't running, or what it does, at this moment.
-    public nonisolated func explain(_ operation: some OperationReference) -> OperationExplanation {
-        operation.explain()
     }
 }
 

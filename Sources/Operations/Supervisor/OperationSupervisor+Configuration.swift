@@ -58,7 +58,7 @@ extension OperationSupervisor {
         ///
         /// A simulation sets its own executor here.
         public var executor: (any TaskExecutor)?
-        /// The executor that runs blocking work; dedicated threads where this is `nil`.
+        /// The executor of blocking work, as in ``OperationContext/blocking(_:)``; dedicated threads where this is `nil`.
         ///
         /// A simulation sets its own executor here.
         public var blockingExecutor: (any TaskExecutor)?
@@ -68,22 +68,34 @@ extension OperationSupervisor {
         /// created, directories that dead processes of this device left there are removed.
         public var temporaryDirectory: URL?
 
-        /// Creates a configuration; everything else can be set afterwards.
+        /// Creates a configuration; everything can be set afterwards too.
         public init(
+            name: String = "operations",
             width: Int = OperationSupervisor.defaultWidth,
+            taskPriority: TaskPriority? = nil,
             isSuspended: Bool = false,
             capacity: Int? = nil,
+            restartIntensity: RestartIntensity? = nil,
+            stallTimeout: Duration? = nil,
+            stallPolicy: StallPolicy = .report,
             logger: Logger? = nil,
             clock: any Clock<Duration> = ContinuousClock(),
+            random: (@Sendable () -> Double)? = nil,
             executor: (any TaskExecutor)? = nil,
             blockingExecutor: (any TaskExecutor)? = nil,
             temporaryDirectory: URL? = nil
         ) {
+            self.name = name
             self.width = width
+            self.taskPriority = taskPriority
             self.isSuspended = isSuspended
             self.capacity = capacity
+            self.restartIntensity = restartIntensity
+            self.stallTimeout = stallTimeout
+            self.stallPolicy = stallPolicy
             if let logger { self.logger = logger }
             self.clock = clock
+            if let random { self.random = random }
             self.executor = executor
             self.blockingExecutor = blockingExecutor
             self.temporaryDirectory = temporaryDirectory

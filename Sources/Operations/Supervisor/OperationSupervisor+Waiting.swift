@@ -96,7 +96,7 @@ extension SchedulerCore {
         try await waitCancellably(for: "room for another operation") { continuation in
             let mustWait = withBoard { board in
                 guard board.hasNoRoom || !board.roomWaiters.isEmpty else {
-                    board.promiseRoom(to: current)
+                    board.reserveRoom(for: current)
                     return false
                 }
                 board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation, operation: current))
@@ -119,23 +119,24 @@ extension SchedulerBoard {
         return scheduler.rootCount + reservedRoom >= capacity
     }
 
-    mutating func promiseRoom(to operation: OperationRecord?) {
+    /// Reserves room for the operation that a caller is about to add; `nil` is a caller that isn't an operation.
+    mutating func reserveRoom(for caller: OperationRecord?) {
         reservedRoom += 1
-        if let operation { promisedRoom.append(operation) }
+        if let caller { operationsWithReservedRoom.append(caller) }
     }
 
-    /// Takes back a reservation, which the caller is about to use.
-    mutating func keepPromise(to operation: OperationRecord?) {
+    /// Ends a caller's reservation, because the caller's operation is added now.
+    mutating func useReservation(of caller: OperationRecord?) {
         reservedRoom -= 1
-        if let operation, let index = promisedRoom.firstIndex(where: { $0 === operation }) {
-            promisedRoom.remove(at: index)
+        if let caller, let index = operationsWithReservedRoom.firstIndex(where: { $0 === caller }) {
+            operationsWithReservedRoom.remove(at: index)
         }
     }
 
     /// Reserves the free room for the callers that wait for it, in the order in which they came.
     mutating func admitWaiters() {
         while !hasNoRoom, let waiter = roomWaiters.popFirst() {
-            promiseRoom(to: waiter.operation)
+            reserveRoom(for: waiter.operation)
             emit(.call { waiter.continuation.resume() })
         }
     }

@@ -93,7 +93,7 @@ struct OperationTrial<Work: Operation>: Sendable {
         notes.withLock { $0.handle = handle }
         if step != nil {
             point.arm {
-                guard !handle.isFinished else { return }
+                guard !handle.isEnded else { return }
                 notes.withLock { $0.cancelledAt = simulation.clock.now }
                 handle.cancel()
             }

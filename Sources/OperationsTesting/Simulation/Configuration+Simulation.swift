@@ -14,9 +14,9 @@ extension OperationSupervisor.Configuration {
             width: width,
             isSuspended: isSuspended,
             clock: simulation.clock,
+            random: simulation.randomFraction,
             executor: simulation.executor,
             blockingExecutor: simulation.executor
         )
-        random = simulation.randomFraction
     }
 }

@@ -1,5 +1,5 @@
 import RemoteStorage
-import RemoteStorageHTTP
+import ThreadSupport
 
 /// A cache of the directories that were seen or created, and of what their last lists contained.
 ///

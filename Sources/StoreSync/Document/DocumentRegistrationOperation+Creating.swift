@@ -58,7 +58,7 @@ extension DocumentRegistrationOperation {
         async let listed = hooks.listDocuments(application.hierarchy)
         async let isRemovedNow = remote.deleted == nil ? isRemoved() : false
         try await request.document.refuseLookalike(among: listed)
-        guard try await !isRemovedNow else { throw isBeingRemoved }
+        guard try await !isRemovedNow else { throw removalInProgress }
         try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {

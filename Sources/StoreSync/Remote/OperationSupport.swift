@@ -3,17 +3,9 @@ import Operations
 package import RemoteStorage
 import StoreChanges
 import SyncCryptography
-import ThreadSupport
 
 /// The protocol of the `Operations` module, not Foundation's class of the same name.
 typealias Operation = Operations.Operation
-
-extension OperationContext {
-    /// Runs `body`, which may block, on the executor for blocking work.
-    func blocking<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
-        try await runBlocking(on: blockingExecutor, body)
-    }
-}
 
 extension Optional where Wrapped: Sendable {
     func mapAsync<Result>(_ transform: @Sendable (Wrapped) async throws -> Result) async rethrows -> Result? {

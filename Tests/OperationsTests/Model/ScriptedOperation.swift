@@ -63,11 +63,11 @@ actor ScriptedOperation: Operation {
     private func leave() { fixture.leave(number) }
 
     private func check(_ context: OperationContext) {
-        guard Task.isCancelled || context.isCancelled else {
+        guard Task.isCancelled || context.isCancellationRequested else {
             if fixture.isParentCancelled(number) { fixture.complain(number, "isn't cancelled with its parent") }
             return
         }
-        if !context.isCancelled { fixture.complain(number, "sees the cancellation of another operation") }
+        if !context.isCancellationRequested { fixture.complain(number, "sees the cancellation of another operation") }
         if !fixture.mayBeCancelled(number) { fixture.complain(number, "was cancelled without a reason") }
     }
 

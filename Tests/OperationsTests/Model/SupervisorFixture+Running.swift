@@ -57,7 +57,7 @@ extension SupervisorFixture {
             }
         }
         guard addition.parent == nil, run(of: number)?.hasFailed != true else { return }
-        for other in entries where isOlderRoot(other, than: own) && !other.handle.isFinished {
+        for other in entries where isOlderRoot(other, than: own) && !other.handle.isEnded {
             if addition.isBarrier || other.addition.isBarrier {
                 complain(number, "passes \(other.addition.number), but one of them is a barrier")
             }

@@ -56,7 +56,7 @@ struct AdmissionTests {
     func leastCapacity(capacity: Int) async throws {
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true, capacity: capacity))
         let first = supervisor.add(Probe { _ in 1 })
-        #expect(!first.isFinished)
+        #expect(!first.isEnded)
         #expect((supervisor.add(Probe { _ in 2 }).error as? OperationError)?.code == .noRoom)
         supervisor.isSuspended = false
         #expect(try await first.value == 1)

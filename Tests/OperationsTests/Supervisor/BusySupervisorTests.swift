@@ -143,7 +143,7 @@ struct BusySupervisorTests {
         #expect((supervisor.add(Probe { _ in }).error as? OperationError)?.code == .shutDown)
         gate.open()
         #expect(await shutdown.value.isEmpty)
-        #expect(running.isFinished)
+        #expect(running.isEnded)
     }
 
     @Test("Operations that many threads add concurrently run once each")

@@ -241,7 +241,7 @@ struct SupervisorEventsTests {
             await iterator.next()
             observe()
         }
-        #expect(handle.isFinished)
+        #expect(handle.isEnded)
         following.cancel()
         await following.value
         supervisor = nil

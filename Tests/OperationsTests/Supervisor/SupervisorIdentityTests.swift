@@ -7,9 +7,7 @@ import ThreadSupport
 @Suite("A supervisor and its operations know each other", .timeLimit(.minutes(60)))
 struct SupervisorIdentityTests {
     private func supervisor(named name: String, isSuspended: Bool = false) -> OperationSupervisor {
-        var configuration = OperationSupervisor.Configuration(isSuspended: isSuspended)
-        configuration.name = name
-        return OperationSupervisor(configuration)
+        OperationSupervisor(.init(name: name, isSuspended: isSuspended))
     }
 
     @Test("an operation reaches its supervisor and itself through its context, and adds operations there")

@@ -8,14 +8,10 @@ import ThreadSupport
 struct TaskPriorityTests {
     @Test("an operation runs at its own task priority, else at its supervisor's, whatever ran before it")
     func priorities() async throws {
-        var configuration = OperationSupervisor.Configuration(width: 1, isSuspended: true)
-        configuration.taskPriority = .low
-        let supervisor = OperationSupervisor(configuration)
+        let supervisor = OperationSupervisor(.init(width: 1, taskPriority: .low, isSuspended: true))
         let given: [TaskPriority?] = [nil, .high, nil, nil, .background, .high, .high, nil]
         let handles = given.map { priority in
-            var options = OperationOptions()
-            options.taskPriority = priority
-            return supervisor.add(options: options) { _ in Task.currentPriority }
+            supervisor.add(options: OperationOptions(taskPriority: priority)) { _ in Task.currentPriority }
         }
         supervisor.isSuspended = false
         var seen: [TaskPriority] = []
@@ -45,8 +41,7 @@ struct TaskPriorityTests {
 
     @Test("an operation that inherits task-local values or runs alone has the configuration's task priority too")
     func ownTasks() async throws {
-        var configuration = OperationSupervisor.Configuration(width: 1)
-        configuration.taskPriority = .low
+        let configuration = OperationSupervisor.Configuration(width: 1, taskPriority: .low)
         let options = OperationOptions(inheritsTaskLocals: true)
         let inheriting = OperationSupervisor(configuration).add(options: options) { _ in Task.currentPriority }
         #expect(try await inheriting.value == .low)

@@ -27,7 +27,7 @@ actor Export: Operation {
             text += "\(note)\n"
             context.reportProgress(Double(index + 1) / Double(notes.count))
         }
-        try text.write(to: file, atomically: true, encoding: .utf8)
+        try await context.blocking { [text, file] in try text.write(to: file, atomically: true, encoding: .utf8) }
         return file
     }
 }

@@ -21,7 +21,7 @@ package actor Export: Operation {
             text += "\(entry)\n"
             context.reportProgress(Double(index + 1) / Double(entries.count))
         }
-        try Data(text.utf8).write(to: file, options: .atomic)
+        try await context.blocking { [text, file] in try Data(text.utf8).write(to: file, options: .atomic) }
         return file
     }
 }
