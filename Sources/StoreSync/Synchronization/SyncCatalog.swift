@@ -113,11 +113,13 @@ struct SyncCatalog: Sendable {
             news.rolledBack.removeAll(where: removed.contains)
         }
         news.gaps = news.heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
-        // A removed client's head goes once baselines contain its sets. Then only the note says how many sets it had.
+        // A removed client's head goes once baselines contain its sets. Then only the note says how many sets it had, as it
+        // does if the storage was put back to an older head.
         let baseline = SyncBaseline.newest(of: memory.baselines + news.heads.flatMap(\.baselines)).first
         news.gaps += noted.filter { client, last in
             last > known[client]?.sequence ?? 0 && last <= baseline?.vector[client.rawValue] ?? 0
-                && !news.listed.contains { SyncHeadName($0)?.client.rawValue == client.rawValue }
+                && !news.listed.compactMap { SyncHeadName($0) }
+                    .contains { $0.client.rawValue == client.rawValue && $0.sequence >= last }
         }.keys.compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
         guard news.gaps.isEmpty, news.rolledBack.isEmpty else { return news }
         let results = try await sets(of: news.heads, besides: known)
