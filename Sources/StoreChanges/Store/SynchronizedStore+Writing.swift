@@ -13,7 +13,8 @@ extension SynchronizedStore {
     func captureAndWrite(
         _ outcome: inout Outcome,
         _ allowsDeletions: Bool,
-        taking side: TakenSide?
+        taking side: TakenSide?,
+        keepingFormer keep: (Database) throws -> Void
     ) throws {
         var side = side
         outcome.needsNewerSchema = try replicaDatabase.read { _ in try replica.needsNewerSchema() }
@@ -24,7 +25,7 @@ extension SynchronizedStore {
         var duration = Duration.zero
         for _ in 0..<Self.maximumAttempts {
             let start = clock.now
-            if try attempt(&outcome, allowsDeletions, taking: side) { return }
+            if try attempt(&outcome, allowsDeletions, taking: side, keepingFormer: keep) { return }
             // From then on the store is the replica's, and differences are edits.
             side = nil
             duration = clock.now - start
@@ -64,7 +65,8 @@ extension SynchronizedStore {
     private func attempt(
         _ outcome: inout Outcome,
         _ allowsDeletions: Bool,
-        taking side: TakenSide?
+        taking side: TakenSide?,
+        keepingFormer keep: (Database) throws -> Void
     ) throws -> Bool {
         var captured: [OwnSet] = []
         let version = try replicaDatabase.write { _ -> Int? in
@@ -75,6 +77,8 @@ extension SynchronizedStore {
             }
             return try captureSnapshot(readingPages: side == nil) { view in
                 captured = try capture(view, allowsDeletions: allowsDeletions, taking: side)
+                // What an app writes after this view is an edit.
+                if side == .remote { try keep(view.db) }
                 guard try !captured.isEmpty || side != nil || replica.needsWrite() else { return nil }
                 try replica.prepare(view.db)
                 return view.version

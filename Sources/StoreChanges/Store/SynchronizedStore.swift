@@ -266,13 +266,15 @@ package final class SynchronizedStore {
     ///   - news: What the storage says besides sets.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - side: What counts if another store was written last.
+    ///   - keep: Keeps a copy of a store that doesn't count, read through a connection in a transaction.
     /// - Returns: What happened.
-    /// - Throws: ``StoreChangesError``.
+    /// - Throws: ``StoreChangesError``, and what `keep` throws.
     package func synchronize(
         with sets: [any ChangeSetSource],
         news: LogNews = LogNews(),
         allowsDeletions: Bool = false,
-        taking side: TakenSide? = nil
+        taking side: TakenSide? = nil,
+        keepingFormer keep: (Database) throws -> Void = { _ in }
     ) throws -> Outcome {
         try locked {
             var outcome = Outcome()
@@ -283,7 +285,7 @@ package final class SynchronizedStore {
             }
             try refuseLostIdentity()
             do {
-                try captureAndWrite(&outcome, allowsDeletions, taking: side)
+                try captureAndWrite(&outcome, allowsDeletions, taking: side, keepingFormer: keep)
                 (outcome.refusals, outcome.addedAgain) = try replicaDatabase.read { _ in
                     (try replica.refusals(), try ReplicaFact.addedAgain.text(replica.db))
                 }

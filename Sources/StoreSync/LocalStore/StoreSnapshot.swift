@@ -140,8 +140,8 @@ struct StoreSnapshot: Sendable {
 
     /// Copies a database through an open connection to it.
     ///
-    /// The copy runs in one read transaction: otherwise every commit of another connection would restart it. Header
-    /// fields that describe the device, not the content, are set to fixed values.
+    /// The copy runs in one read transaction, the connection's if it's in one: otherwise every commit of another connection
+    /// would restart it. Header fields that describe the device, not the content, are set to fixed values.
     static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws -> StoreSnapshot {
         try LocalFile.create(destination.path)
         do {
@@ -151,12 +151,12 @@ struct StoreSnapshot: Sendable {
             let copy = try DatabaseQueue(path: destination.path, configuration: configuration)
             do {
                 defer { try? copy.close() }
-                try source.inTransaction(.deferred) {
-                    // The first read starts the snapshot that is copied.
-                    _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
-                    try copy.inDatabase { try DatabaseCopy.run(from: source, to: $0) }
-                    return .commit
-                }
+                let isInTransaction = source.isInsideTransaction
+                if !isInTransaction { try source.beginTransaction(.deferred) }
+                defer { if !isInTransaction { try? source.commit() } }
+                // The first read starts the snapshot that is copied.
+                _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
+                try copy.inDatabase { try DatabaseCopy.run(from: source, to: $0) }
             }
             try SQLiteHeader.normalize(destination)
             return try StoreSnapshot(at: destination, store.pages)

@@ -38,11 +38,13 @@ extension SyncCatalog {
         /// Returns the clients whose sets this device lacks, although they were removed because baselines contain them.
         func gaps(besides known: [ClientID: SeenSet], _ memory: SynchronizationMemory) -> [RemoteIdentifier] {
             let ofHeads = heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
-            // A removed client's head goes once baselines contain its sets. Then only the note says how many sets it had.
+            // A removed client's head goes once baselines contain its sets. Then only the note says how many sets it had, as it
+            // does if the storage was put back to an older head.
             let baseline = SyncBaseline.newest(of: memory.baselines + heads.flatMap(\.baselines)).first
             let ofNotes = log.removals.filter { client, last in
                 last > known[client]?.sequence ?? 0 && last <= baseline?.vector[client.rawValue] ?? 0
-                    && !listed.contains { SyncHeadName($0)?.client.rawValue == client.rawValue }
+                    && !listed.compactMap { SyncHeadName($0) }
+                        .contains { $0.client.rawValue == client.rawValue && $0.sequence >= last }
             }
             return ofHeads + ofNotes.keys.compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
         }

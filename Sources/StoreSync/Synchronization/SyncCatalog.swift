@@ -281,22 +281,42 @@ struct SyncCatalog: Sendable {
         let client = head.name.client
         let segments = head.segments.filter { $0.last > last }
         let older = try await segments.concurrentMap(atMost: reading.filesAtATime) { segment in
-            let path = hierarchy.syncSegment(segment, of: client)
-            guard let bytes = try await fetch(path, upTo: reading.maximumBytes) else {
-                throw StoreSyncError(
-                    .noUploadedStore,
-                    """
-                    \(path) on the remote has not arrived, but a newer file names it. Synchronize again later. If it stays \
-                    missing, run storesync vacuum on the device that published it, or synchronize there in half an hour.
-                    """
-                )
-            }
-            let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)
-            let opened = try open(bytes, as: role, at: path)
-            let numbers = segment.first..<segment.last + 1
-            return try await received(EncodedSets.decode(opened[...], numbers, of: client, at: path), after: last)
+            try await received(sets(in: segment, of: client, upTo: reading.maximumBytes), after: last)
         }
         return older.flatMap(\.self) + (try await received(head.tail, after: last))
+    }
+
+    /// Reads a file with older change sets of a client.
+    private func sets(
+        in segment: SyncSegment,
+        of client: RemoteIdentifier,
+        upTo limit: Int
+    ) async throws -> [EncodedChangeSet] {
+        let path = hierarchy.syncSegment(segment, of: client)
+        guard let bytes = try await fetch(path, upTo: limit) else {
+            throw StoreSyncError(
+                .noUploadedStore,
+                """
+                \(path) on the remote has not arrived, but a newer file names it. Synchronize again later. If it stays \
+                missing, run storesync vacuum on the device that published it, or synchronize there in half an hour.
+                """
+            )
+        }
+        do {
+            let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)
+            let opened = try open(bytes, as: role, at: path)
+            return try EncodedSets.decode(opened[...], segment.first..<segment.last + 1, of: client, at: path)
+        } catch let error as StoreSyncError where [.corrupt, .tampered].contains(error.code) {
+            let remedy = "If this lasts, run storesync vacuum on client \(client)'s device, which writes it again."
+            throw StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
+        }
+    }
+
+    /// Whether other devices can read sets of a client from a file.
+    func has(_ sets: [EncodedChangeSet], in segment: SyncSegment, of client: RemoteIdentifier) async throws -> Bool {
+        let limit = SyncFileName.maximumSegmentBytes
+        let read = try await readable { try await self.sets(in: segment, of: client, upTo: limit) }.value
+        return read?.map(\.digest) == sets.map(\.digest)
     }
 
     /// Puts sets after a number into the inbox.

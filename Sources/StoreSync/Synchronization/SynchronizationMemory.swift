@@ -237,7 +237,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     mutating func become(_ other: RemoteIdentifier) {
         var next = SynchronizationMemory(origin: origin, client: other)
         (next.others, next.baselines, next.removals) = (others, baselines, removals)
-        (next.lastStore, next.base) = (lastStore, base)
+        (next.lastStore, next.base, next.originFile) = (lastStore, base, originFile)
         self = next
     }
 }

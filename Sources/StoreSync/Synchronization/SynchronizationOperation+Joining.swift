@@ -334,10 +334,10 @@ extension SynchronizationOperation {
         do {
             _ = try await context.addChild(download).value
         } catch let error as StoreSyncError where error.code == .localChanges && overwriting {
-            throw storeInUse
+            throw StoreSyncError.storeInUse(self.request.url)
         }
         guard url == self.request.url else { return }
         let root = try await record(context)?.contentRoot.flatMap(ContentRoot.init(hex:))
-        kept = root.map { KeptContent(root: $0, status: nil) }
+        kept = root.map { AsideStore.Content(root: $0, status: nil) }
     }
 }

@@ -23,7 +23,7 @@ extension SynchronizationOperation {
         var warnings: [String]
     }
 
-    /// Merges news with the store, or into a store that is given up.
+    /// Merges news with the store.
     ///
     /// If the identity of this device's last edits doesn't count any more, this device is another client from then on.
     func mergeAsRegisteredClient(
@@ -33,8 +33,7 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> Merged {
         do {
-            return try await side == .remote
-                ? mergeInPlace(of: replica, news, context) : merge(news, into: replica, taking: side, context)
+            return try await merge(news, into: replica, taking: side, context)
         } catch let error as StoreSyncError where error.code == .identityTwice {
             // Only a registered client synchronizes, so the next synchronization is the first of the new client.
             _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
@@ -43,24 +42,29 @@ extension SynchronizationOperation {
     }
 
     /// Merges news with what the user changed, and writes the result into the store.
+    ///
+    /// A store that is given up is copied in the transaction in which it's compared with the document: what an app writes
+    /// later is an edit.
     func merge(
         _ news: SyncCatalog.News,
         into replica: SynchronizedReplica,
         taking side: TakenSide?,
         _ context: OperationContext
     ) async throws -> Merged {
-        try await replica.using(context) { [request] store in
+        let (merged, copy) = try await replica.using(context) { [request, asideStore] store in
             let former = try store.lastConflict()
+            var copy: AsideStore.Copy?
             let outcome = try store.synchronize(
                 with: news.sets,
                 news: news.log,
                 allowsDeletions: request.allowsDeletions,
-                taking: side
+                taking: side,
+                keepingFormer: { copy = try asideStore.keep($0) }
             )
             let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
             let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
             let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
-            return Merged(
+            let merged = Merged(
                 setCount: SyncVector.total(try store.integratedSets().values.map(\.sequence)),
                 applied: outcome.written,
                 conflicts: try store.conflictCount(after: former),
@@ -72,25 +76,9 @@ extension SynchronizationOperation {
                     + outcome.staleSearchIndexes.map(Self.warning(ofStaleSearchIndex:))
                     + (try Self.differences(from: news.heads, store))
             )
+            return (merged, copy)
         }
-    }
-
-    /// Merges news into a store that is given up, and of which a copy is kept.
-    ///
-    /// The store is copied when the news are integrated, just before it's replaced: an app may write until then.
-    private func mergeInPlace(
-        of replica: SynchronizedReplica,
-        _ news: SyncCatalog.News,
-        _ context: OperationContext
-    ) async throws -> Merged {
-        let former = try await replica.using(context) { [news] store in
-            let former = try store.lastConflict()
-            try store.integrate(news.sets, news: news.log)
-            return former
-        }
-        try await setStoreAside(context)
-        var merged = try await merge(news, into: replica, taking: .remote, context)
-        merged.conflicts = try await replica.using(context) { try $0.conflictCount(after: former) }
+        if let copy { note(copy) }
         return merged
     }
 

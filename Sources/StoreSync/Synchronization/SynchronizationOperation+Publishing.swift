@@ -157,6 +157,28 @@ extension SynchronizationOperation {
         return there
     }
 
+    /// Creates this client's files with older change sets again that can't be read, under new names.
+    ///
+    /// - Returns: The files that can't be read, which the next head doesn't name any more.
+    func replaceDamagedSegments(
+        from replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> [SyncSegment] {
+        let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
+        var damaged: [SyncSegment] = []
+        for (index, segment) in memory.segments.enumerated() {
+            let sets = try await replica.using(context) { try $0.ownSets(segment.first...segment.last) }
+            guard UInt64(sets.count) == segment.last - segment.first + 1,
+                try await !catalog.has(sets, in: segment, of: client)
+            else { continue }
+            memory.segments[index] = SyncSegment(segment.first...segment.last)
+            _ = try await catalog.create(memory.segments[index], sets, by: client)
+            damaged.append(segment)
+        }
+        return damaged
+    }
+
     /// Whether there is anything that other devices need to know.
     private func isDue(_ head: ClientHead, _ memory: SynchronizationMemory) -> Bool {
         guard memory.sequence == head.last?.sequence ?? 0, let acknowledged = memory.acknowledged else { return true }
@@ -279,7 +301,7 @@ extension SynchronizationOperation {
     }
 
     /// Removes files that no head names any more; a failure leaves them to the next vacuum.
-    private func remove(_ segments: [SyncSegment], of memory: SynchronizationMemory) async {
+    func remove(_ segments: [SyncSegment], of memory: SynchronizationMemory) async {
         guard let client = try? RemoteIdentifier(memory.client) else { return }
         _ = try? await segments.concurrentMap { [hooks, hierarchy] in
             try await hooks.removeSyncFile(at: hierarchy.syncSegment($0, of: client))

@@ -34,7 +34,7 @@ public actor SynchronizationOperation: Operation {
     /// The bytes of the file of the document's origin.
     var originFile: Data?
     /// What the store held that was set aside or downloaded last: the same content isn't set aside again.
-    var kept: KeptContent?
+    var kept: AsideStore.Content?
 
     /// Creates an operation.
     ///

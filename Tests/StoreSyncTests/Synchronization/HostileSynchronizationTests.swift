@@ -279,6 +279,28 @@ struct HostileSynchronizationTests {
     }
 
     @Test(
+        "A device gets the lost edits of a removed client with a baseline, although the client's older head is there again"
+    )
+    func putBackRemovedAndNotSeen() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = try await devices(fixture)
+        try await synchronize(a, b, c)
+        let former = try files(of: a, fixture).filter { $0.contains("RecentSyncs/") }
+        let old = try fixture.files()
+        try insert("a later", a)
+        try await synchronize(a, b)
+        for path in try files(of: a, fixture) where path.contains("RecentSyncs/") { try fixture.put(nil, at: path) }
+        for path in former { try fixture.put(old[path], at: path) }
+        let client = try RemoteIdentifier(#require(a.synchronizationMemory()?.client))
+        _ = try await b.remove(client, from: fixture.document).value
+        try insert("b after it", b)
+        _ = try await b.vacuum().value
+        let result = try await c.synchronize().value
+        #expect(result.waitingFor.isEmpty && result.warnings.isEmpty, "\(result.warnings)")
+        #expect(try titles(c) == titles(b) && titles(c).isSuperset(of: ["a later", "b after it"]))
+    }
+
+    @Test(
         "An own head that the device has forgotten and the storage shows again changes none of the files that it names"
     )
     func formerHeadOfItsOwn() async throws {

@@ -272,6 +272,20 @@ struct RestorationTests {
         for device in [a, b, c] { #expect(try titles(device) == ["of a", "of a", "of b"], "\(device.name)") }
     }
 
+    @Test("A device that has become another client writes the document's origin again if the storage loses it")
+    func originAsAnotherClient() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        let origin = try #require(try fixture.files().first { $0.key.hasSuffix("origin.plist") })
+        try replaceClient(of: a)
+        _ = try await a.synchronize().value
+        try fixture.put(nil, at: origin.key)
+        _ = try await a.synchronize().value
+        #expect(try fixture.files()[origin.key] == origin.value)
+    }
+
     @Test("A preview by a device that has become another client tells what that client will publish")
     func previewAsAnotherClient() async throws {
         let fixture = try Fixture(password: "correct horse")

@@ -78,6 +78,24 @@ extension TakenSideTests {
         #expect(try !c.query("SELECT text FROM word").contains("late"))
     }
 
+    @Test(
+        "What an app writes after the copy of a backup that the document replaces is an edit",
+        arguments: ["delete", "wal"]
+    )
+    func writtenWhileMerging(journalMode: String) async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await restoredBackup(fixture)
+        try a.execute("PRAGMA journal_mode = \(journalMode)")
+        let count = Locked(0)
+        let written = try writing(a, count, fixture) { $0 == "store set aside" }
+        let result = try await take(.remote, written)
+        #expect(count.withLock(\.self) == 1)
+        #expect(try asides(a).count == 1 && result.warnings.contains { $0.contains(".aside-") })
+        #expect(try a.query("SELECT text FROM word").contains("late 1"))
+        try await synchronize(a, b)
+        #expect(try content(a) == content(b) && b.query("SELECT text FROM word").contains("late 1"))
+    }
+
     @Test("A store that an app writes to whenever it's about to be replaced stays, and nothing is lost")
     func writtenAllTheTime() async throws {
         let fixture = try Fixture()

@@ -56,6 +56,32 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test(
+        "A vacuum writes a damaged file with edits of its device again, so that other devices get them",
+        arguments: [nil, "correct horse"]
+    )
+    func damagedFile(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
+        _ = try await b.synchronize().value
+        try await write(1, by: a)
+        let file = try #require(try segments(fixture).first)
+        var bytes = try #require(try fixture.files()[file])
+        bytes[bytes.count / 2] ^= 1
+        try fixture.put(bytes, at: file)
+        let waiting = try await b.synchronize().value
+        #expect(waiting.warnings.contains { $0.contains("run storesync vacuum on client") }, "\(waiting.warnings)")
+        #expect(try notes(b) != notes(a))
+        _ = try await a.vacuum().value
+        #expect(try segments(fixture).count == 1 && !segments(fixture).contains(file))
+        let result = try await b.synchronize().value
+        #expect(result.waitingFor.isEmpty && result.warnings.isEmpty, "\(result.warnings)")
+        #expect(try notes(b) == notes(a))
+        let second = try await a.vacuum().value
+        #expect(!second.isBaselineWritten && second.removedFiles == 0)
+        #expect(try await b.verify().value.problems.isEmpty)
+    }
+
     @Test("H15: The checkpoint of a baseline lists the change sets that its store contains")
     func appliedSets() async throws {
         let fixture = try Fixture()
