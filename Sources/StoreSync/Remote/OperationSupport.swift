@@ -64,6 +64,7 @@ extension StoreSyncError {
         case let error as CryptographyError: return StoreSyncError(error).message
         case let error as KeychainError: return StoreSyncError(error).message
         case let error as StoreChangesError: return StoreSyncError(error).message
+        case let error as OperationError: return error.message
         // Warnings tell what is left undone, while what the operation has published stays valid.
         case is CancellationError: return "The operation was cancelled before it had done this."
         default:
