@@ -26,6 +26,7 @@ struct RemoveApplication: AsyncParsableCommand {
             )
             let session = try await Session(options, interruption: interruption)
             let removal = try await session.value(of: session.manager.removeApplication())
+            for warning in removal.warnings { session.report.warning(warning) }
             try session.report.result(
                 RemovalResult(command: "remove application", application: application.rawValue),
                 lines: ["Removed \(application) with \(removal.documents.count.of("document"))."]

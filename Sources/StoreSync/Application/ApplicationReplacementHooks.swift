@@ -141,7 +141,7 @@ extension DefaultHooks: ApplicationReplacementHooks {}
 
 extension RemoteBackend {
     /// Moves what is in a directory to another one; files replace those of the same names.
-    fileprivate func moveContent(of source: RemotePath, to destination: RemotePath) async throws {
+    func moveContent(of source: RemotePath, to destination: RemotePath) async throws {
         for item in try await list(source) ?? [] {
             let (old, new) = (try source.appending(item.name), try destination.appending(item.name))
             do {

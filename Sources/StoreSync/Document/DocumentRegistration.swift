@@ -80,7 +80,10 @@ extension StoreSyncError {
     /// The info of a document that is known to this device is missing.
     static let documentInfoMissing = StoreSyncError(
         .documentMissing,
-        "It is still arriving, or was lost or hidden. Wait until everything has arrived. If it stays missing, restore it from a backup."
+        """
+        It is still arriving, or was lost or hidden. Wait until everything has arrived. If it stays missing, restore it from a \
+        backup, or give the document up with storesync remove document on a device that has synchronized it.
+        """
     )
     /// The info belongs to a document that this device doesn't expect.
     static let documentInfoPutBack = StoreSyncError(

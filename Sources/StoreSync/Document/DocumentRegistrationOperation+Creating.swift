@@ -121,7 +121,8 @@ extension DocumentRegistrationOperation {
             """
             \(hierarchy.documentInfo) is missing on the remote, and no authentic note says that \(request.document) \
             was deleted. It is still arriving, or was lost or hidden. Nothing was created. Try again when everything \
-            has arrived; else restore that file from a backup.
+            has arrived; else restore that file from a backup, or give the document up with storesync remove document \
+            \(request.document) on a device that has synchronized it.
             """
         )
     }

@@ -305,6 +305,12 @@ public actor DocumentRegistrationOperation: Operation {
         try await others.map(\.client).filter(late.contains).concurrentMap { [application] client in
             try await notes.remove(on: client, by: application.client)
         }
+        // Another device may have removed the new document meanwhile: then the note is about that one.
+        var warnings: [String] = []
+        let note = try await hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
+        if let note, let deleted = deletedDocument(note, &warnings), info.wasDeleted(accordingTo: deleted) {
+            throw StoreSyncError.removalInterrupted(request.document)
+        }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)
     }
 }

@@ -11,6 +11,7 @@ public import RemoteStorage
 ///       Encryption/password-<epoch>-<version>.ticdsync   while a client changes the password
 ///       Information/registration.plist
 ///       Information/DeletedDocuments/<document>.plist
+///       Information/DeletedDocuments/<document>.<unique>/   a document while it's being removed
 ///       Information/DeletedClients/<client>-<remover>.plist, or TICoreDataSync's <client>.plist
 ///       Information/Keychain/<client>.ticdsync       in encrypted applications, once an item exists
 ///
@@ -123,6 +124,24 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     /// The note that a document was deleted.
     public func deletedDocument(_ document: RemoteIdentifier) -> RemotePath {
         deletedDocuments.appending(tombstone: document)
+    }
+
+    /// The paths of a document that a device has moved out of the way to remove it.
+    ///
+    /// - Parameters:
+    ///   - document: The document.
+    ///   - unique: What tells this removal from others, so that no other document ever has files at these paths.
+    /// - Returns: The paths.
+    func documentAside(_ document: RemoteIdentifier, _ unique: UUID) -> DocumentHierarchy {
+        let root = deletedDocuments.appending(document, extension: unique.uuidString)
+        return DocumentHierarchy(document, root: root)
+    }
+
+    /// What tells a document's removal from others, in the name of the directory to which the document was moved; `nil` if
+    /// the name has another form.
+    static func unique(ofDirectoryNamed name: String, of document: RemoteIdentifier) -> UUID? {
+        let prefix = "\(document)."
+        return name.hasPrefix(prefix) ? UUID(uuidString: String(name.dropFirst(prefix.count))) : nil
     }
 
     /// The file with the synchronizable items of one client's keychain.

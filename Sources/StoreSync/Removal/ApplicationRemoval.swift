@@ -6,4 +6,6 @@ public struct ApplicationRemoval: Sendable, Hashable {
     public let application: RemoteIdentifier
     /// The documents that were removed with it by this run.
     public let documents: [RemoteIdentifier]
+    /// Warnings for the user, in full sentences.
+    public internal(set) var warnings: [String] = []
 }

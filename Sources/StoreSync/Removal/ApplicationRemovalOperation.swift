@@ -9,7 +9,8 @@ import ThreadSupport
 /// The operation first saves a note on each document's deletion, sealed if the application is encrypted, so that devices
 /// that are working are told. Then it removes documents, clients and notes, and last the encryption files and the
 /// registration: what is left at any time is recognized as encrypted. If the operation ends in between, this device
-/// remembers that, and running it again completes it.
+/// remembers that, and running it again completes it. Another device may remove the application too, and then create it
+/// again. So the registration is read before each step, and the operation stops when it's of another epoch.
 ///
 /// ```swift
 /// let removal = try await supervisor.add(ApplicationRemovalOperation(access)).value
@@ -24,6 +25,8 @@ public actor ApplicationRemovalOperation: Operation {
     private let removal: any ApplicationRemovalHooks
     private let documentRemoval: any DocumentRemovalHooks
     private let replacement: any ApplicationReplacementHooks
+    /// The removal as it was begun: an attempt that is repeated removes no application that was created since.
+    private var begun: Begun?
 
     /// Creates an operation.
     ///
@@ -54,10 +57,11 @@ public actor ApplicationRemovalOperation: Operation {
                 guard let begun, begun.isLastStep == true else { throw access.missing }
                 return try await finish(begun, [], context)
             }
-            let current = try await begin(begun, context)
-            let removed = try await documents.listDocuments(hierarchy)
+            let current = if let begun = self.begun { begun } else { try await begin(begun, context) }
+            self.begun = current
+            let listed = try await documents.listDocuments(hierarchy)
             if let seal = current.seal {
-                try await announce(removed, seal)
+                try await announce(listed, seal)
                 // A resumed removal has no proof that this device may remove applications of other epochs.
                 for name in try await replacement.listNamesAside().compactMap(AsideName.init)
                 where name.application == access.application {
@@ -65,36 +69,76 @@ public actor ApplicationRemovalOperation: Operation {
                 }
             }
             context.reportProgress(0.3)
-            try await removed.concurrentMap { [documentRemoval, hierarchy] in
-                try await documentRemoval.removeDocumentStructure(hierarchy.document($0))
-            }
+            let removed = try await listed.concurrentMap { [self] document in
+                guard try await isCurrent(current.removal) else { return RemoteIdentifier?.none }
+                try await documentRemoval.removeDocumentStructure(hierarchy.document(document))
+                return document
+            }.compactMap(\.self)
             context.reportProgress(0.6)
-            try await removal.removeApplicationContent(removal.listApplicationContent(hierarchy))
-            try await removal.removeEncryptionFiles(hierarchy)
-            let last = BegunRemoval(epoch: current.begun.epoch, isLastStep: true)
-            try await context.blocking { [access] in try access.state.noteRemoval(last, for: access.key) }
-            try await removal.removeApplicationDirectory(hierarchy)
-            return try await finish(last, removed, context)
+            let isRemoved = try await removeRest(of: current, context)
+            var result = try await finish(current.removal, removed, context)
+            if !isRemoved {
+                result.warnings.append(
+                    """
+                    Another device has created \(access.application) again meanwhile. That new application stays. If it lacks \
+                    files that this removal took at that moment, storesync verify names them.
+                    """
+                )
+            }
+            return result
         }
+    }
+
+    /// An application whose removal this device has begun, as it was then.
+    private struct Begun {
+        let removal: BegunRemoval
+        /// The seal of the application's files, if it can be opened.
+        let seal: ApplicationSeal?
+        /// The file that passwords are tested with, if it was there.
+        let passwordTest: [UInt8]?
+    }
+
+    /// Removes all but the documents.
+    ///
+    /// - Returns: `false` if another device has created the application again meanwhile.
+    private func removeRest(of begun: Begun, _ context: OperationContext) async throws -> Bool {
+        let content = try await removal.listApplicationContent(hierarchy)
+        guard try await isCurrent(begun.removal) else { return false }
+        try await removal.removeApplicationContent(content)
+        guard try await isCurrent(begun.removal) else { return false }
+        try await removal.removeEncryptionFiles(hierarchy)
+        let last = BegunRemoval(epoch: begun.removal.epoch, isLastStep: true)
+        try await context.blocking { [access] in try access.state.noteRemoval(last, for: access.key) }
+        guard try await isCurrent(begun.removal) else { return false }
+        // Where applications are created file by file, a device may have completed what looked like an interrupted creation:
+        // the application has other keys then, and the epoch of the registration that was left.
+        let passwordTest = try await registration.fetchPasswordTest(hierarchy)
+        guard passwordTest == nil || passwordTest == begun.passwordTest else { return false }
+        try await removal.removeApplicationDirectory(hierarchy)
+        return true
+    }
+
+    /// Whether the application is still the one whose removal has begun, or what is left of it.
+    private func isCurrent(_ begun: BegunRemoval) async throws -> Bool {
+        guard let bytes = try await registration.fetchRegistration(hierarchy) else { return true }
+        let info = try? RegistrationInfo(bytes, at: hierarchy.registration)
+        return info?.epoch == begun.epoch
     }
 
     /// Records the removal, after a check that this device may remove the application.
     ///
     /// An application that this device has begun to remove may lack its keys by now, so it can't be opened any more.
-    ///
-    /// - Returns: The record, and the seal of the application's files if it can be opened.
-    private func begin(
-        _ begun: BegunRemoval?,
-        _ context: OperationContext
-    ) async throws -> (begun: BegunRemoval, seal: ApplicationSeal?) {
+    private func begin(_ begun: BegunRemoval?, _ context: OperationContext) async throws -> Begun {
         let files = try await EncryptionFiles.fetch(registration, hierarchy)
         let info = files.registration.flatMap { try? RegistrationInfo($0, at: hierarchy.registration) }
         let isWhole = info.map { !$0.isEncrypted || files.hasSalt && files.passwordTest != nil } ?? false
-        if let begun, !isWhole, try await isRemainder(of: begun, info, files) { return (begun, nil) }
+        if let begun, !isWhole, try await isRemainder(of: begun, info, files) {
+            return Begun(removal: begun, seal: nil, passwordTest: files.passwordTest)
+        }
         let seal = try await access.sealForRemoval(context)
         let begun = BegunRemoval(epoch: info?.epoch)
         try await context.blocking { [access] in try access.state.noteRemoval(begun, for: access.key) }
-        return (begun, seal)
+        return Begun(removal: begun, seal: seal, passwordTest: files.passwordTest)
     }
 
     /// Whether an application that isn't whole is left from the removal that this device has begun.

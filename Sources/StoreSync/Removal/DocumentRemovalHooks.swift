@@ -25,6 +25,18 @@ public protocol DocumentRemovalHooks: SyncHooks {
     /// Removes content of a document.
     func removeDocumentContent(_ paths: [RemotePath]) async throws
 
+    /// Moves what is left of a document to paths of its own, unless it doesn't exist any more.
+    func moveDocumentAside(_ hierarchy: DocumentHierarchy, to aside: DocumentHierarchy) async throws
+
+    /// The paths to which removals have moved documents of this name.
+    func listDocumentsAside(
+        _ document: RemoteIdentifier,
+        _ application: ApplicationHierarchy
+    ) async throws -> [DocumentHierarchy]
+
+    /// Moves a document back to its regular paths, to which its clients may have written meanwhile.
+    func moveDocumentBack(_ aside: DocumentHierarchy, to hierarchy: DocumentHierarchy) async throws
+
     /// Removes what is left of a document: its info and its directories.
     func removeDocumentStructure(_ hierarchy: DocumentHierarchy) async throws
 }
@@ -74,6 +86,37 @@ extension DocumentRemovalHooks {
     public func removeDocumentContent(_ paths: [RemotePath]) async throws {
         let backend = backend
         try await paths.concurrentMap { try await backend.remove($0) }
+    }
+
+    /// Moves the document's directory.
+    public func moveDocumentAside(_ hierarchy: DocumentHierarchy, to aside: DocumentHierarchy) async throws {
+        do {
+            try await backend.move(hierarchy.root, to: aside.root)
+        } catch let error as RemoteError where error.code == .notFound {
+            // Another device has removed the document, or moved it.
+        }
+    }
+
+    /// Lists the directory of notes.
+    public func listDocumentsAside(
+        _ document: RemoteIdentifier,
+        _ application: ApplicationHierarchy
+    ) async throws -> [DocumentHierarchy] {
+        (try await backend.list(application.deletedDocuments) ?? []).filter { $0.kind == .directory }
+            .compactMap { ApplicationHierarchy.unique(ofDirectoryNamed: $0.name, of: document) }
+            .map { application.documentAside(document, $0) }
+    }
+
+    /// Moves the directory, or what is in it if the document's directory exists.
+    public func moveDocumentBack(_ aside: DocumentHierarchy, to hierarchy: DocumentHierarchy) async throws {
+        do {
+            try await backend.move(aside.root, to: hierarchy.root)
+        } catch let error as RemoteError where error.code == .alreadyExists {
+            try await backend.moveContent(of: aside.root, to: hierarchy.root)
+            try await backend.remove(aside.root)
+        } catch let error as RemoteError where error.code == .notFound {
+            // Another device has moved it back.
+        }
     }
 
     /// Removes the document's directory.

@@ -1,3 +1,4 @@
+import Foundation
 public import Operations
 public import RemoteStorage
 
@@ -5,8 +6,9 @@ public import RemoteStorage
 ///
 /// The operation first saves a note of the deletion, sealed if the application is encrypted. From then on the document
 /// counts as deleted: a device that knew it is told by ``StoreSyncError/Code/documentDeleted``. Then the operation
-/// removes the content, and last the document's info and directories. As long as the info exists, no device can create
-/// another document of that name. If the operation ends in between, running it again completes it.
+/// removes the content. As long as the info exists, no device can create another document of that name. Last the info and
+/// the directories are moved to paths of their own, and removed there. If another device has created a document of that
+/// name just then, that new document is moved back. If the operation ends in between, running it again completes it.
 ///
 /// ```swift
 /// let removal = try await supervisor.add(DocumentRemovalOperation(of: document, access)).value
@@ -19,6 +21,15 @@ public actor DocumentRemovalOperation: Operation {
     private let hierarchy: DocumentHierarchy
     private let registration: any DocumentRegistrationHooks
     private let removal: any DocumentRemovalHooks
+    /// The document whose deletion is announced: an attempt that is repeated removes no document that was created since.
+    private var announced: Announced?
+
+    /// A document whose deletion is announced.
+    private struct Announced {
+        let info: DocumentInfo
+        /// Its info as it's stored on the remote; `nil` if nothing is left at the document's paths.
+        let stored: [UInt8]?
+    }
 
     /// Creates an operation.
     ///
@@ -35,8 +46,8 @@ public actor DocumentRemovalOperation: Operation {
 
     /// Removes the document.
     ///
-    /// - Throws: ``StoreSyncError``, among others `documentNotFound`, `documentMissing`, `rolledBack`,
-    ///   `applicationMissing`, `passwordRequired`, `deregistered` and `busy`; `CancellationError`.
+    /// - Throws: ``StoreSyncError``, among others `documentNotFound`, `rolledBack`, `applicationMissing`,
+    ///   `passwordRequired`, `deregistered` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentRemoval {
         try await translatingErrors {
             let lock = try await context.blocking { [access, document] in
@@ -47,11 +58,17 @@ public actor DocumentRemovalOperation: Operation {
             context.reportProgress(0.2)
             let notes = DeletedDocumentNotes(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
             var result = DocumentRemoval(document: document)
-            if let info = try await announce(seal, notes, context) {
-                context.reportProgress(0.4)
-                if try await !remove(info, context) {
-                    result.warnings.append("Another device has created \(document) again. That new document stays.")
-                }
+            let announced = if let announced { announced } else { try await announce(seal, notes, context) }
+            self.announced = announced
+            context.reportProgress(0.4)
+            var isRemoved = true
+            if let stored = announced.stored { isRemoved = try await remove(stored, context) }
+            if try await !removeAsides(announced.info, seal) { isRemoved = false }
+            if isRemoved {
+                // A device that had created the document again may just have removed the note of the former deletion.
+                try await notes.save(announced.info, of: document)
+            } else {
+                result.warnings.append("Another device has created \(document) again. That new document stays.")
             }
             try await context.blocking { [access, document] in
                 try access.state.remove(access.state.replicas(of: access.key, document: document.rawValue))
@@ -60,14 +77,12 @@ public actor DocumentRemovalOperation: Operation {
         }
     }
 
-    /// Saves the note of the deletion, and returns the document's info as it's stored on the remote.
-    ///
-    /// Returns `nil` if the document was deleted before, and nothing of it is left.
+    /// Saves the note of the deletion, unless the document was deleted before.
     private func announce(
         _ seal: ApplicationSeal,
         _ notes: DeletedDocumentNotes,
         _ context: OperationContext
-    ) async throws -> [UInt8]? {
+    ) async throws -> Announced {
         guard let stored = try await registration.fetchDocumentInfo(hierarchy) else {
             return try await takeName(seal, notes, context)
         }
@@ -84,62 +99,100 @@ public actor DocumentRemovalOperation: Operation {
         }
         guard !isStranger else { throw StoreSyncError.documentInfoPutBack }
         try await notes.save(info, of: document)
-        return stored
+        return Announced(info: info, stored: stored)
     }
 
     /// Takes the name of a deleted document of which something is left, so that no device creates another one meanwhile.
     ///
     /// An interrupted removal may have left it, or a device that was pushing.
-    ///
-    /// - Returns: The info that takes the name; `nil` if nothing is left.
     private func takeName(
         _ seal: ApplicationSeal,
         _ notes: DeletedDocumentNotes,
         _ context: OperationContext
-    ) async throws -> [UInt8]? {
-        let remembered = try await context.blocking { [access, document] in
-            try access.state.integrityKey(for: access.key(document))
+    ) async throws -> Announced {
+        let deleted = try await deletedDocument(seal, notes, context)
+        guard try await registration.listDocuments(access.hierarchy).contains(document) else {
+            return Announced(info: deleted, stored: nil)
         }
-        guard let deleted = try await notes.deleted(document) else {
-            guard remembered == nil else { throw missing }
+        let bytes = seal.seal(deleted.xml, as: .documentInfo(document))
+        guard try await registration.createDocumentInfo(bytes, hierarchy) else {
+            throw StoreSyncError(.busy, "Another device is creating or removing \(document) now. Try again.")
+        }
+        return Announced(info: deleted, stored: bytes)
+    }
+
+    /// The document that an authentic note says was deleted.
+    ///
+    /// If there is no note on the document that this device knows, although its info is missing, the user's wish to remove it
+    /// is reason enough to save one: without a note, no device could use the name any more.
+    private func deletedDocument(
+        _ seal: ApplicationSeal,
+        _ notes: DeletedDocumentNotes,
+        _ context: OperationContext
+    ) async throws -> DocumentInfo {
+        let (remembered, former) = try await context.blocking { [access, document] in
+            let key = access.key(document)
+            return (try access.state.integrityKey(for: key), try access.state.formerIntegrityKeys(for: key))
+        }
+        let deleted = try await notes.deleted(document)
+        guard let remembered else {
+            if let deleted { return deleted }
             throw StoreSyncError(
                 .documentNotFound,
                 "\(access.application) has no document \(document). storesync list documents lists its documents."
             )
         }
         // A note on a predecessor says nothing of the document that this device knows.
-        if let remembered, seal.isEncrypted, !deleted.successorsPredecessors.contains(remembered) { throw missing }
-        guard try await registration.listDocuments(access.hierarchy).contains(document) else { return nil }
-        let bytes = seal.seal(deleted.xml, as: .documentInfo(document))
-        guard try await registration.createDocumentInfo(bytes, hierarchy) else {
-            throw StoreSyncError(.busy, "Another device is creating or removing \(document) now. Try again.")
-        }
-        return bytes
+        if let deleted, !seal.isEncrypted || deleted.successorsPredecessors.contains(remembered) { return deleted }
+        var lost = DocumentInfo(deleted: document)
+        lost.integrityKey = remembered
+        lost.predecessors = former
+        try await notes.save(lost, of: document)
+        return lost
     }
 
-    private var missing: StoreSyncError {
-        var error = StoreSyncError.documentInfoMissing
-        error.message = "\(hierarchy.documentInfo) is missing on the remote. \(error.message)"
-        return error
-    }
-
-    /// Removes the content and then the structure.
+    /// Removes the content, and moves the structure out of the way.
     ///
     /// Listed content belongs to this document if the document's info is still there after the listing: uploads have
-    /// unique names, so no later document has content at these paths.
+    /// unique names, so no later document has content at these paths. The origin's name isn't unique, so it's moved.
     ///
     /// - Returns: `false` if another device has created a document of that name meanwhile.
     private func remove(_ info: [UInt8], _ context: OperationContext) async throws -> Bool {
         let content = try await removal.listDocumentContent(hierarchy)
-        for paths in [content.files, content.directories] {
+        let files = content.files.filter { $0 != hierarchy.syncOrigin }
+        for paths in [files, content.directories] {
             let found = try await registration.fetchDocumentInfo(hierarchy)
             guard found == info else { return found == nil }
             try await removal.removeDocumentContent(paths)
-            context.reportProgress(paths == content.files ? 0.6 : 0.8)
+            context.reportProgress(paths == files ? 0.6 : 0.8)
         }
         let found = try await registration.fetchDocumentInfo(hierarchy)
         guard found == info else { return found == nil }
-        try await removal.removeDocumentStructure(hierarchy)
+        try await removal.moveDocumentAside(hierarchy, to: access.hierarchy.documentAside(document, UUID()))
         return true
+    }
+
+    /// Removes what was moved out of the way, by this removal or by others that ended in between.
+    ///
+    /// Between the last look at the info and the move, another device may have completed the removal, and a third one may
+    /// have created the document again.
+    ///
+    /// - Returns: `false` if a new document had been moved, and was moved back.
+    private func removeAsides(_ deleted: DocumentInfo, _ seal: ApplicationSeal) async throws -> Bool {
+        var areRemoved = true
+        for aside in try await removal.listDocumentsAside(document, access.hierarchy) {
+            let path = aside.documentInfo
+            let info = try await registration.fetchDocumentInfo(aside).map { bytes in
+                try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
+            }
+            // TICoreDataSync's documents name no key.
+            if info.map({ $0.wasDeleted(accordingTo: deleted) || $0.integrityKey == nil }) ?? true {
+                try await removal.removeDocumentStructure(aside)
+            } else {
+                try await removal.moveDocumentBack(aside, to: hierarchy)
+                areRemoved = false
+            }
+        }
+        return areRemoved
     }
 }

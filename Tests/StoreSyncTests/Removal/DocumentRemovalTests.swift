@@ -38,8 +38,10 @@ struct DocumentRemovalTests {
         #expect(try await device.removeDocument().value.warnings.isEmpty)
         let changes = await connection.requests.filter(\.isChange).map(\.name)
         #expect(changes.first == "write of \(scene.note)")
-        #expect(changes.last == "removal of \(scene.document.root)")
-        let content = changes.dropFirst().dropLast()
+        let aside = try #require(changes.last?.split(separator: " ").last)
+        #expect(aside.hasPrefix("\(scene.fixture.hierarchy.deletedDocuments)/\(scene.fixture.document)."), "\(changes)")
+        #expect(changes.suffix(2) == ["move to \(aside)", "removal of \(aside)"])
+        let content = changes.dropFirst().dropLast(2)
         #expect(content.allSatisfy { $0.hasPrefix("removal of \(scene.document.root)/") }, "\(changes)")
         #expect(!content.contains("removal of \(scene.document.documentInfo)"), "\(changes)")
         let manifest = try #require(content.firstIndex { $0.contains("/manifest-") })
@@ -149,19 +151,62 @@ struct DocumentRemovalTests {
         #expect(await code { try await scene.a.supervisor.add(missing).value } == .documentNotFound)
         let all = try scene.fixture.files()
         let info = "\(scene.document.documentInfo)"
-        for (bytes, expected) in [(nil, StoreSyncError.Code.documentMissing), (Data("planted".utf8), .tampered)] {
-            try scene.fixture.put(bytes, at: info)
-            let before = try scene.fixture.files()
-            #expect(await code { try await scene.a.removeDocument().value } == expected)
-            #expect(try scene.fixture.files() == before)
-            try scene.fixture.restore(all)
-        }
+        try scene.fixture.put(Data("planted".utf8), at: info)
+        let before = try scene.fixture.files()
+        #expect(await code { try await scene.a.removeDocument().value } == .tampered)
+        #expect(try scene.fixture.files() == before)
+        try scene.fixture.restore(all)
         // A former document is put back.
         _ = try await scene.a.removeDocument().value
         _ = try await scene.a.push(recreates: true).value
         try scene.fixture.restore(all)
         #expect(await code { try await scene.a.removeDocument().value } == .rolledBack)
         #expect(try scene.fixture.files() == all)
+    }
+
+    @Test(
+        "H22: a document whose info is lost is removed by a device that knows it, also if nothing else is left",
+        arguments: [false, true]
+    )
+    func lost(isSealed: Bool) async throws {
+        for isWhole in [true, false] {
+            let scene = try await Scene(isSealed: isSealed)
+            if isWhole {
+                try scene.fixture.put(nil, at: "\(scene.document.documentInfo)")
+            } else {
+                try await scene.fixture.remote.remove(scene.document.root)
+            }
+            let error = await #expect(throws: StoreSyncError.self) { try await scene.a.pull().value }
+            #expect(error?.code == .documentMissing)
+            #expect(error?.message.contains("storesync remove document notes") == true, "\(error as Any)")
+            _ = try await scene.a.removeDocument().value
+            #expect(try scene.left().isEmpty)
+            #expect(await code { try await scene.b.pull().value } == .documentDeleted)
+            _ = try await scene.a.push(recreates: true).value
+            _ = try await scene.b.pull(overwrite: true).value
+        }
+    }
+
+    @Test("H22: a new document that was moved away by a removal whose device died is moved back by the next removal")
+    func movedAway() async throws {
+        let scene = try await Scene()
+        _ = try await scene.a.removeDocument().value
+        let c = try scene.fixture.device("c")
+        try c.write("new")
+        _ = try await c.push(recreates: true).value
+        let files = try scene.fixture.files()
+        let aside = scene.fixture.hierarchy.documentAside(scene.fixture.document, UUID())
+        try await scene.fixture.remote.move(scene.document.root, to: aside.root)
+        #expect(try await !scene.b.removeDocument().value.warnings.isEmpty)
+        #expect(try scene.fixture.files().filter { $0.key != scene.note } == files)
+        try c.write("newer")
+        _ = try await c.push().value
+        _ = try await scene.b.pull(overwrite: true).value
+        #expect(try scene.b.notes() == ["new", "newer"])
+        // A document that was deleted isn't.
+        try await scene.fixture.remote.move(scene.document.root, to: aside.root)
+        _ = try await c.removeDocument().value
+        #expect(try scene.fixture.files().keys.filter { $0.contains("/DeletedDocuments/") } == [scene.note])
     }
 
     @Test("H8, H22: a document of TICoreDataSync is removed too")
