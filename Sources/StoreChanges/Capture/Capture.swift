@@ -89,10 +89,42 @@ struct Capture {
     }
 
     private mutating func noteDeleted(_ row: RowReference, _ stored: StoredRow, parents: Set<RowReference>) throws {
-        let image = state.schema.imageDigest(of: stored)
-        let edit = Edit.delete(DeletedRow(image: image, parents: parents))
-        try note(Change(row.table, row.row, edit), from: stored)
+        let deleted = DeletedRow(
+            image: state.schema.imageDigest(of: stored),
+            parents: parents,
+            left: try rowsReferring(to: row, stored)
+        )
+        try note(Change(row.table, row.row, .delete(deleted)), from: stored)
         try pending.setBase(row, nil)
+    }
+
+    /// The rows that the store has still with a reference to a deleted row.
+    private func rowsReferring(to row: RowReference, _ stored: StoredRow) throws -> Set<RowReference> {
+        var rows: Set<RowReference> = []
+        for id in try state.schema.table(row.table).incoming {
+            guard let key = state.schema.childKey(id, leadingTo: row, stored) else { continue }
+            let table = try StoreTable(id.table, in: store, state)
+            for name in try state.rows(with: key) {
+                let child = RowReference(id.table, name)
+                if !rows.contains(child), try isLeft(id, of: child, in: table, key) { rows.insert(child) }
+            }
+        }
+        return rows
+    }
+
+    /// Whether a row of the store has a reference, and no row has taken the place of the deleted one to which it led.
+    private func isLeft(
+        _ id: FoldSchema.ReferenceID,
+        of child: RowReference,
+        in table: StoreTable,
+        _ key: LookupKey
+    ) throws -> Bool {
+        guard let row = try table.row(child), row.reference == child else { return false }
+        let isCounted = state.schema.isCounted(child)
+        let stored = isCounted ? StoredRow(countedIn: table.table) : StoredRow(table.table, row.cells)
+        let columns = Set(table.table.references[id.index].key.columns)
+        return try state.schema.childKey(id, of: child, stored) == key
+            && table.danglingColumns(child, stored, among: columns).isSuperset(of: columns)
     }
 
     // MARK: Names
@@ -306,10 +338,12 @@ struct Capture {
             let insert = InsertedRow(cells: [:], dangling: dangling)
             try note(Change(table.name, row.row, .insert(insert)), to: StoredRow(countedIn: schema))
         }
-        let image = state.schema.imageDigest(of: StoredRow(countedIn: schema))
+        let deleted = DeletedRow(
+            image: state.schema.imageDigest(of: StoredRow(countedIn: schema)),
+            left: count == 0 ? try rowsReferring(to: row, StoredRow(countedIn: schema)) : []
+        )
         for _ in count..<max(base, count) {
-            let delete = DeletedRow(image: image)
-            try note(Change(table.name, row.row, .delete(delete)), from: StoredRow(countedIn: schema))
+            try note(Change(table.name, row.row, .delete(deleted)), from: StoredRow(countedIn: schema))
         }
         try pending.setBaseCount(row, count)
     }

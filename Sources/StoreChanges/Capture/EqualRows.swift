@@ -70,7 +70,7 @@ struct EqualRows {
 
     /// Gives the rows of the state the numbers that their counterparts have in the store.
     ///
-    /// Unless numbers are kept, those without a counterpart belong to no row afterwards.
+    /// Unless numbers are kept, those without a counterpart belong to no row afterwards, and neither do those of deleted rows.
     mutating func match() throws {
         let names = state.schema.tables.keys.filter {
             state.schema.hasIntegerKey($0) && state.schema.numberedTable($0) == $0
@@ -84,6 +84,7 @@ struct EqualRows {
         for name in sorted {
             if !keepsNumbers {
                 for number in (tables[name]?.rows ?? [:]).keys.sorted() { try numbers.release(number, in: name) }
+                try numbers.releaseMissing(in: name)
             }
             for (number, row) in (found[name] ?? [:]).sorted(by: { $0.key < $1.key }) {
                 try numbers.setNumber(number, of: RowReference(name, row))

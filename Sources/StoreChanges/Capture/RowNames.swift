@@ -53,7 +53,11 @@ final class RowNames {
         if let known = tables[table] { return known }
         let key = state.schema.tables[table]?.schema.key.columns.first ?? "rowid"
         let sql = "SELECT 1 FROM \(table.quotedName) WHERE \(key.quotedName) = ?"
-        let names = ReferencedNames(try store.prepare(sql)) { [unowned self] in try encodedName(of: $0, in: table) }
+        let names = ReferencedNames(
+            try store.prepare(sql),
+            name: { [unowned self] in try encodedName(of: $0, in: table) },
+            formerName: { [unowned self] in try numbers.name(ofMissing: $0, in: table)?.encoded }
+        )
         tables[table] = names
         return names
     }
@@ -111,6 +115,7 @@ final class RowNames {
 final class ReferencedNames {
     private let lookup: SQLStatement
     private let name: (Int64) throws -> [UInt8]
+    private let formerName: (Int64) throws -> [UInt8]?
     /// The numbers and their encoded names, each where the number's lowest bits say; `nil` for a number of no row.
     private var known: [(number: Int64, name: [UInt8]?)]
     private static let count: Int64 = 1 << 14
@@ -120,9 +125,15 @@ final class ReferencedNames {
     /// - Parameters:
     ///   - lookup: Finds a row of the store by its number.
     ///   - name: Returns the encoded name of a row that the store has.
-    init(_ lookup: SQLStatement, name: @escaping (Int64) throws -> [UInt8]) {
+    ///   - formerName: Returns the encoded name of the row that had a number last; `nil` if none had it.
+    init(
+        _ lookup: SQLStatement,
+        name: @escaping (Int64) throws -> [UInt8],
+        formerName: @escaping (Int64) throws -> [UInt8]?
+    ) {
         self.lookup = lookup
         self.name = name
+        self.formerName = formerName
         known = Array(repeating: (number: 0, name: nil), count: Int(Self.count))
         // No slot has a number of its own yet.
         known[0].number = 1
@@ -135,11 +146,11 @@ final class ReferencedNames {
         return try lookup.step()
     }
 
-    /// The encoded name of the row to which a number refers; `nil` if the store has none.
+    /// The encoded name of the row to which a number refers, even if that one is gone; `nil` if no row had the number.
     func name(of number: Int64) throws -> [UInt8]? {
         let index = Int(number & (Self.count - 1))
         if known[index].number == number { return known[index].name }
-        let name = try exists(number) ? name(number) : nil
+        let name = try exists(number) ? name(number) : formerName(number)
         known[index] = (number, name)
         return name
     }

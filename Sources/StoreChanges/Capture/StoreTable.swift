@@ -152,19 +152,19 @@ struct StoreTable {
         }
     }
 
-    /// What a column's value is in all stores: a number of a row becomes the row's name.
+    /// What a column's value is in all stores: a number of a row becomes the row's name, even if the row is gone.
     ///
-    /// Numbers of no row stay as they are.
+    /// Numbers that no row had stay as they are.
     private func cell(_ value: StoredValue, of column: String) throws -> Cell {
         guard let parent = state.schema.rowTable(of: column, in: name),
             let number = value.rowNumber(in: table.affinity(of: column))
         else {
             return .value(value)
         }
-        guard try StoreTable(parent, in: store, state).exists(number),
-            let row = try numbers.name(of: number, in: parent)
-        else { return .value(value) }
-        return .row(row)
+        let row =
+            try StoreTable(parent, in: store, state).exists(number)
+            ? numbers.name(of: number, in: parent) : numbers.name(ofMissing: number, in: parent)
+        return row.map(Cell.row) ?? .value(value)
     }
 
     // MARK: Writing

@@ -14,6 +14,7 @@ extension SetFold {
             guard case .delete(let deleted) = change.edit else { continue }
             let row = change.row
             guard !schema.isCounted(row) else {
+                try markReferences(of: deleted.left, to: row)
                 try count(row, -1)
                 continue
             }
@@ -41,6 +42,7 @@ extension SetFold {
             for parent in try supporters(of: row, deleted, gone) {
                 companions[parent, default: []].insert(row)
             }
+            try markReferences(of: deleted.left, to: row)
         }
         for (row, deleted) in deletes.sorted(by: { $0.key < $1.key }) { try delete(row, deleted) }
     }
@@ -108,6 +110,26 @@ extension SetFold {
                 let key = schema.childKey(id, of: row, state)
             else { return false }
             return key == schema.childKey(id, leadingTo: parent, parentState)
+        }
+    }
+
+    /// Marks the references to a row that its author's delete left, where they still lead to it.
+    ///
+    /// Example: An app that doesn't enforce foreign keys deletes a folder, and leaves its notes. The notes stay, and the folder
+    /// doesn't come back for them.
+    private mutating func markReferences(of children: Set<RowReference>, to row: RowReference) throws {
+        guard !children.isEmpty, let state = try work.row(row) else { return }
+        let incoming = try schema.table(row.table).incoming
+        for child in children where schema.has(child) {
+            let child = try lead(child).0
+            guard let childState = try work.row(child) else { continue }
+            for id in incoming where id.table == child.table {
+                guard let key = schema.childKey(id, of: child, childState),
+                    key == schema.childKey(id, leadingTo: row, state)
+                else { continue }
+                try trace(child)
+                traces[child]?.dangling.formUnion(try schema.table(child.table).references[id.index].key.columns)
+            }
         }
     }
 

@@ -153,7 +153,7 @@ package struct ChangeSetReader {
     }
 
     private mutating func change(_ kind: UInt8, _ table: (name: String, columns: [String])) throws -> Change {
-        guard (1...4).contains(kind) else { throw parser.malformed("a change is of the unknown kind \(kind)") }
+        guard (1...5).contains(kind) else { throw parser.malformed("a change is of the unknown kind \(kind)") }
         guard kind != 4 || !table.columns.isEmpty else { throw parser.malformed("a row lacks no cells") }
         let name = try parser.name("the name of a row")
         if usedColumns == nil { usedColumns = [] }
@@ -161,8 +161,8 @@ package struct ChangeSetReader {
             switch kind {
             case 1: .insert(try insertedRow(table.columns))
             case 2: .update(try updatedCells(table.columns))
-            case 3: .delete(try deletedRow())
-            default: .insert(try insertedRow([]))
+            case 4: .insert(try insertedRow([]))
+            default: .delete(try deletedRow(leavesReferences: kind == 5))
             }
         return Change(table.name, name, edit)
     }
@@ -209,17 +209,22 @@ package struct ChangeSetReader {
         return cells
     }
 
-    private mutating func deletedRow() throws -> DeletedRow {
+    private mutating func deletedRow(leavesReferences: Bool) throws -> DeletedRow {
         let image = try parser.digest("the digest of a row")
-        var parents: [RowReference] = []
-        for _ in 0..<(try parser.count("the number of parents", atMost: Self.maximumColumns)) {
-            let parent = RowReference(try parser.text("the name of a table"), try parser.name("the name of a row"))
-            guard parents.last.map({ $0 < parent }) ?? true else {
-                throw parser.malformed("the parents aren't in order")
-            }
-            parents.append(parent)
+        let parents = try rows("parents", atMost: Self.maximumColumns)
+        let left = leavesReferences ? try rows("rows that refer to a deleted one", atMost: .max) : []
+        guard leavesReferences != left.isEmpty else { throw parser.malformed("a delete leaves no references") }
+        return DeletedRow(image: image, parents: parents, left: left)
+    }
+
+    private mutating func rows(_ what: String, atMost maximum: Int) throws -> Set<RowReference> {
+        var rows: [RowReference] = []
+        for _ in 0..<(try parser.count("the number of \(what)", atMost: maximum)) {
+            let row = RowReference(try parser.text("the name of a table"), try parser.name("the name of a row"))
+            guard rows.last.map({ $0 < row }) ?? true else { throw parser.malformed("the \(what) aren't in order") }
+            rows.append(row)
         }
-        return DeletedRow(image: image, parents: Set(parents))
+        return Set(rows)
     }
 }
 

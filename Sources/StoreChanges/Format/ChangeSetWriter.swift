@@ -70,7 +70,7 @@ package struct ChangeSetWriter {
             writer.name(name)
             append(cells, table.columns)
         case .delete(let row):
-            writer.byte(3)
+            writer.byte(row.left.isEmpty ? 3 : 5)
             writer.name(name)
             append(row)
         }
@@ -107,10 +107,15 @@ package struct ChangeSetWriter {
 
     private mutating func append(_ row: DeletedRow) {
         writer.raw(row.image.rawValue)
-        writer.count(row.parents.count)
-        for parent in row.parents.sorted() {
-            writer.text(parent.table)
-            writer.name(parent.row)
+        append(row.parents)
+        if !row.left.isEmpty { append(row.left) }
+    }
+
+    private mutating func append(_ rows: Set<RowReference>) {
+        writer.count(rows.count)
+        for row in rows.sorted() {
+            writer.text(row.table)
+            writer.name(row.row)
         }
     }
 

@@ -117,6 +117,7 @@ struct RenamedRows {
             )
         case .delete(var row):
             row.parents = Set(row.parents.map { RowReference($0.table, renamed($0.row, in: $0.table)) })
+            row.left = Set(row.left.map { RowReference($0.table, renamed($0.row, in: $0.table)) })
             edit = .delete(row)
         }
         return Change(change.table, renamed(change.row, in: change.table), edit)

@@ -28,6 +28,14 @@ struct ReplicaNumbers {
             .map { try RowName(decoding: $0) }
     }
 
+    /// The row that had a number last which no row of the store has; `nil` if none had it, or if the number stands for none.
+    ///
+    /// References to a deleted row keep its number, if the app doesn't enforce foreign keys. On other devices that may be the
+    /// number of another row, so they still hold its name.
+    func name(ofMissing number: Int64, in table: String) throws -> RowName? {
+        number > 0 ? try name(of: number, in: table) : nil
+    }
+
     /// How many rows have numbers of a range, or had them last.
     func count(in range: ClosedRange<Int64>, of table: String) throws -> Int {
         let values = [try tableKey(table), .integer(range.lowerBound), .integer(range.upperBound)]
@@ -66,6 +74,19 @@ struct ReplicaNumbers {
         }
         try db.execute("UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?", holder)
         try setNumber(.null, ofRows: loser, in: table)
+    }
+
+    /// Takes their numbers from the rows that the state doesn't have.
+    func releaseMissing(in table: String) throws {
+        let tables = state.tablesNumbered(by: table)
+        let places = tables.map { _ in "?" }.joined(separator: ", ")
+        try db.execute(
+            """
+            UPDATE numbers SET number = NULL WHERE tbl = ?
+                AND NOT EXISTS (SELECT 1 FROM rows r WHERE r.tbl IN (\(places)) AND r.name = numbers.name)
+            """,
+            [try tableKey(table)] + tables
+        )
     }
 
     /// Notes a number where the rows are, so that a capture finds both at once.

@@ -278,7 +278,12 @@ extension Replica {
             let table = former.state.tableName(values.integer(0))
             guard state.schema.tables[table] != nil else { return }
             let row = RowReference(table, try RowName(decoding: values.bytes(1) ?? []))
-            if let number = values.integer(2) { try numbers.setNumber(number, of: row) }
+            if let number = values.integer(2) {
+                try numbers.setNumber(number, of: row)
+            } else if let number = try numbers.number(of: row) {
+                // On the device from which the replica was begun, the row has it.
+                try numbers.release(number, in: table)
+            }
             if let wish = values.integer(3) { try numbers.setWish(wish, of: row) }
         }
     }

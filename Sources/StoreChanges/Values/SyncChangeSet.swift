@@ -184,11 +184,14 @@ public struct DeletedRow: Hashable, Sendable {
     public var image: SetDigest
     /// The deleted rows that it referred to with `ON DELETE CASCADE`; if there are any, its delete is their consequence.
     public var parents: Set<RowReference>
+    /// The rows that still referred to it in the author's store, because the app doesn't enforce foreign keys.
+    public var left: Set<RowReference>
 
     /// Creates a description.
-    public init(image: SetDigest, parents: Set<RowReference> = []) {
+    public init(image: SetDigest, parents: Set<RowReference> = [], left: Set<RowReference> = []) {
         self.image = image
         self.parents = parents
+        self.left = left
     }
 }
 

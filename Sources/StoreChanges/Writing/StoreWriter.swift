@@ -40,9 +40,25 @@ final class StoreWriter {
 
     // MARK: Numbers
 
-    /// Gives every row that is about to be written an integer key, in the replica alone.
+    /// Gives every row that is about to be written an integer key, in the replica alone; and every row to which it refers, even
+    /// if that one was deleted before the store had it.
     func assignNumbers() throws {
         try pending.forEachUnnumbered(assignNumber)
+        try pending.forEachDifference { target in
+            if let present = target.present { try assignNumbers(ofParentsOf: target.row, present) }
+        }
+        for row in try pending.counted {
+            try assignNumbers(ofParentsOf: row, StoredRow(countedIn: try state.schema.table(row.table)))
+        }
+    }
+
+    private func assignNumbers(ofParentsOf row: RowReference, _ stored: StoredRow) throws {
+        for column in stored.table.columns {
+            guard let parent = state.schema.rowTable(of: column, in: row.table),
+                case .row(let name) = state.schema.cell(column, of: row, stored)
+            else { continue }
+            try assignNumber(RowReference(parent, name))
+        }
     }
 
     /// The greatest number that a row gets, unless the user gave it a greater one.
@@ -65,12 +81,17 @@ final class StoreWriter {
         try numbers.setNumber(number, of: row)
     }
 
-    /// Whether a new row may get a number: `AUTOINCREMENT` promises that it's no former row's.
+    /// Whether a new row may get a number: `AUTOINCREMENT` promises that it's no former row's, and to a former row may still be
+    /// referred.
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
         guard try !danglingNumbers.contain(number, in: table.name) else { return false }
         guard let other = try numbers.name(of: number, in: table.name) else { return true }
-        let row = RowReference(table.name, other)
-        return try state.row(row) == nil && pending.base(row) == nil && table.reusesNumbers
+        return try table.reusesNumbers && isForgotten(RowReference(table.name, other))
+    }
+
+    /// Whether neither the state nor the store has a row, nor a reference to it.
+    private func isForgotten(_ row: RowReference) throws -> Bool {
+        try state.row(row) == nil && pending.base(row) == nil && !danglingNumbers.refer(to: row)
     }
 
     // MARK: Writing
@@ -297,9 +318,23 @@ final class StoreWriter {
 
     /// Records, in the replica alone, that the store is at the state.
     func finish() throws {
+        let isWritten = try pending.isWritable
         try ReplicaSchema.replacePending(state.db)
         try state.db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
         try ReplicaRefusals(state).removeSettled()
+        if isWritten { try releaseDanglingNumbers() }
+    }
+
+    /// Takes from forgotten rows the numbers that references hold for no row: they come from devices that never had such a row.
+    private func releaseDanglingNumbers() throws {
+        for table in state.schema.tables.keys where state.schema.hasIntegerKey(table) {
+            for number in try danglingNumbers.all(in: table) {
+                guard let name = try numbers.name(ofMissing: number, in: table),
+                    try isForgotten(RowReference(table, name))
+                else { continue }
+                try numbers.release(number, in: table)
+            }
+        }
     }
 }
 

@@ -162,15 +162,19 @@ struct FoldTests {
         }
     }
 
-    @Test("Sets that no store could have made give what the oracle gives", arguments: OracleRandomTests.schemas)
-    func anySets(_ schema: OracleRandomTests.RandomSchema) throws {
+    @Test(
+        "Sets that no store could have made give what the oracle gives, also if their deletes leave references",
+        arguments: OracleRandomTests.schemas,
+        [false, true]
+    )
+    func anySets(_ schema: OracleRandomTests.RandomSchema, leavesReferences: Bool) throws {
         let oracle = try schema.oracle
         let production = try DatabaseQueue().write { db in
             try db.execute(sql: schema.sql)
             return FoldSchema(try StoreSchema(db))
         }
         for seed in OracleRandomTests.seeds {
-            var random = RandomSets(oracle.schema, seed: seed)
+            var random = RandomSets(oracle.schema, seed: seed, leavesReferences: leavesReferences)
             let sets = random.sets()
             let expected = try oracle.fold(sets, over: StateContent())
             let result = try fold(sets, production)

@@ -60,6 +60,7 @@ struct ChangeSetVectorTests {
             parents: [RowReference("folder", note), RowReference("folder", .numbered(client: b, number: 2))]
         )
         let pair = RowName.key([.row(note), .value(.integer(.min)), .value(.real(.infinity)), .value(.text([0xFF]))])
+        let leaving = DeletedRow(image: SetDigest(of: [7]), left: [RowReference("pair", pair)])
         return SyncChangeSet(
             header,
             [
@@ -67,6 +68,7 @@ struct ChangeSetVectorTests {
                 Change("note", .numbered(client: b, number: 1), .update(updated)),
                 Change("note", .numbered(client: b, number: 3), .delete(deleted)),
                 Change("note", .key([.value(.null)]), .insert(InsertedRow(cells: [:]))),
+                Change("note", .numbered(client: b, number: 4), .delete(leaving)),
                 Change("pair", pair, .insert(InsertedRow(cells: [:]))),
                 Change("tag", tag, .delete(DeletedRow(image: SetDigest(of: [6])))),
             ]
@@ -109,10 +111,11 @@ struct ChangeSetVectorTests {
         let tables = try #require(set["tables"] as? [[String: Any]])
         #expect(tables.map { $0["name"] as? String } == ["note", "pair", "tag"])
         let notes = try #require(tables[0]["changes"] as? [[String: Any]])
-        #expect(notes.map { $0["kind"] as? Int } == [1, 2, 3, 4])
+        #expect(notes.map { $0["kind"] as? Int } == [1, 2, 3, 4, 5])
         #expect(notes[0]["wish"] as? Int == -2)
         #expect(notes[0]["dangling"] as? [String] == ["folder"])
         #expect((notes[2]["parents"] as? [Any])?.count == 2)
+        #expect((notes[4]["left"] as? [[Any]])?.first?[0] as? String == "pair")
         let key = (try #require(tables[1]["changes"] as? [[String: Any]])[0]["row"] as? [String: [Any]])?["key"]
         #expect(key?.count == 4)
         #expect(key?[1] as? Int == .min)

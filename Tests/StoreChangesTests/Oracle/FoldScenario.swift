@@ -119,16 +119,20 @@ extension Change {
         Change(table, name.name, .update(cells.mapValues(\.cell)))
     }
 
-    /// A delete of a row that its author knew with certain cells.
+    /// A delete of a row that its author knew with certain cells: maybe a consequence, and maybe with references that stayed.
     static func delete(
         _ table: String,
         _ name: TestName,
         knowing cells: [String: TestCell] = [:],
-        with parents: [(String, TestName)] = []
+        with parents: [(String, TestName)] = [],
+        leaving left: [(String, TestName)] = []
     ) -> Change {
-        let references = Set(parents.map { RowReference($0.0, $0.1.name) })
+        func references(_ rows: [(String, TestName)]) -> Set<RowReference> {
+            Set(rows.map { RowReference($0.0, $0.1.name) })
+        }
         let image = Oracle.digest(of: cells.mapValues(\.cell))
-        return Change(table, name.name, .delete(DeletedRow(image: image, parents: references)))
+        let deleted = DeletedRow(image: image, parents: references(parents), left: references(left))
+        return Change(table, name.name, .delete(deleted))
     }
 }
 

@@ -3,8 +3,8 @@ import StoreChanges
 /// The histories that every implementation of the fold is tested with, by the rules that they show.
 enum FoldScenarios {
     static let all =
-        resolving + updates + deletes + inserts + identities + positions + references + parents + leavingOut + counts
-        + migrations
+        resolving + updates + deletes + inserts + identities + positions + references + parents + marks + leavingOut
+        + counts + migrations
 
     static let tags = "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE, color TEXT);"
     static let notes = """

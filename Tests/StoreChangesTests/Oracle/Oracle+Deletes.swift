@@ -12,6 +12,7 @@ extension Oracle.Integration {
             guard case .delete(let deleted) = resolved.change.edit else { continue }
             let row = resolved.target
             if table(row.table).isCounted(row.row) {
+                markReferences(of: deleted.left, to: row)
                 deleteCounted(row)
             } else if edited.contains(row) {
                 // "Edits and deletes of one set that meet in one row: the deletes are dropped and logged."
@@ -39,7 +40,21 @@ extension Oracle.Integration {
                 dependents[parent, default: []].insert(row)
             }
         }
+        for (row, deleted) in holding { markReferences(of: deleted.left, to: row) }
         for (row, deleted) in holding.sorted(by: { $0.key < $1.key }) { delete(row, deleted) }
+    }
+
+    // "References that its author's delete left, and that still lead to the row, are marked."
+    private mutating func markReferences(of children: Set<RowReference>, to row: RowReference) {
+        guard let parent = image(row) else { return }
+        for left in children {
+            let child = resolved(left).target
+            guard let image = image(child) else { continue }
+            for key in table(child.table).references where key.parent == row.table {
+                guard let cells = cells(of: key, in: image), matches(key, cells, parent) else { continue }
+                traces[child, default: Trace()].marked.formUnion(key.columns)
+            }
+        }
     }
 
     // "Consequences that support each other hold: those without a parent that holds are struck out until none is

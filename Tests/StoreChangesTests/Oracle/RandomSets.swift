@@ -6,9 +6,12 @@ struct RandomSets {
     private var generator: SplitMix64
     private let schema: OracleSchema
     private let clients = ["A", "B", "C"].map { ClientID(rawValue: $0) }
+    /// Whether deletes leave references, as those of apps do that don't enforce foreign keys.
+    private let leavesReferences: Bool
 
-    init(_ schema: OracleSchema, seed: UInt64) {
+    init(_ schema: OracleSchema, seed: UInt64, leavesReferences: Bool = false) {
         self.schema = schema
+        self.leavesReferences = leavesReferences
         generator = SplitMix64(seed: seed)
     }
 
@@ -56,8 +59,23 @@ struct RandomSets {
                 updated[column] = UpdatedCell(from: old, to: new, putsBack: generator.chance(10))
             }
             return Change(table.name, name, .update(updated))
-        default: return Change(table.name, name, .delete(DeletedRow(image: .none, parents: parents(of: table))))
+        default:
+            let deleted = DeletedRow(image: .none, parents: parents(of: table), left: rowsReferring(to: table))
+            return Change(table.name, name, .delete(deleted))
         }
+    }
+
+    private mutating func rowsReferring(to parent: TableSchema) -> Set<RowReference> {
+        let tables = schema.tables.filter { $0.references.contains { $0.parent == parent.name } }
+        guard leavesReferences, generator.chance(70), !tables.isEmpty else { return [] }
+        var rows: Set<RowReference> = []
+        for _ in 0..<4 {
+            guard let table = tables.randomElement(using: &generator) else { continue }
+            var image: [String: Cell] = [:]
+            for column in table.sortedColumns { image[column] = cell(column, of: table) }
+            rows.insert(RowReference(table.name, table.name(of: image) ?? table.countedName(of: image)))
+        }
+        return rows
     }
 
     private mutating func parents(of table: TableSchema) -> Set<RowReference> {

@@ -161,7 +161,7 @@ class Reader:
         return result
 
     def change(self, kind, columns):
-        self.require(kind <= 4, "an unknown change")
+        self.require(kind <= 5, "an unknown change")
         change = {"kind": kind, "row": self.name()}
         if kind in (1, 4):
             if self.byte():
@@ -173,11 +173,13 @@ class Reader:
             self.require(change["cells"] and change["cells"][-1]["column"] < len(columns), "no such column")
         else:
             change["image"] = self.digest()
-            parents = self.ascending(self.parent, lambda parent: (parent[0].encode(), parent[2]))
-            change["parents"] = [parent[:2] for parent in parents]
+            for name in ["parents", "left"] if kind == 5 else ["parents"]:
+                rows = self.ascending(self.row, lambda row: (row[0].encode(), row[2]))
+                change[name] = [row[:2] for row in rows]
+            self.require(kind == 3 or change["left"], "no row is left")
         return change
 
-    def parent(self):
+    def row(self):
         table = self.text()
         return [table, *self.encoded(self.name)]
 

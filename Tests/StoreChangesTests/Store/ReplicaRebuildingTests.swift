@@ -222,6 +222,39 @@ struct ReplicaRebuildingTests {
         }
     }
 
+    @Test("A reference to a row that its app deleted alone has the row's name still, and isn't captured again")
+    func leftReference() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.write {
+            try $0.execute(
+                sql: """
+                    CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
+                    CREATE TABLE item (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder, text TEXT);
+                    INSERT INTO folder VALUES (1, 'home'), (2, 'work');
+                    INSERT INTO item VALUES (1, 2, 'report');
+                    """
+            )
+        }
+        let beginning = SynchronizedStore.Beginning(store: fixture.folder.appending(path: "beginning.sqlite"))
+        try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: beginning.store)
+        try SynchronizedStore.createReplica(at: replica(fixture), from: beginning, identity)
+        _ = try fixture.open("laptop").synchronized(with: [])
+        try app.writeWithoutTransaction {
+            try $0.execute(
+                sql: "PRAGMA foreign_keys = OFF; DELETE FROM folder WHERE name = 'work'; PRAGMA foreign_keys = ON"
+            )
+        }
+        #expect(try fixture.open("laptop").synchronized(with: []).captured.flatMap(\.changes).count == 1)
+        let rows = try fixture.open("laptop").content().rows.mapValues(\.cells)
+        let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
+        #expect(try rebuild(fixture, from: sources))
+        #expect(try fixture.open("laptop").content().rows.mapValues(\.cells) == rows)
+        let outcome = try fixture.open("laptop").synchronized(with: [])
+        #expect(outcome.captured.isEmpty && outcome.written.isEmpty)
+        #expect(try app.read { try Int.fetchAll($0, sql: "SELECT folder FROM item") } == [2])
+    }
+
     /// A device that begins with a store whose schema its app has taken back since; and the sets that it captured then.
     private func takenBack(
         _ fixture: Fixture

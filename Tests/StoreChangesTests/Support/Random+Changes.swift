@@ -84,7 +84,8 @@ extension RandomNumberGenerator {
             )
         default:
             let parents = (0..<(chance(30) ? 2 : 0)).map { _ in RowReference("notes", rowName()) }
-            return .delete(DeletedRow(image: digest(), parents: Set(parents)))
+            let left = (0..<(chance(30) ? 3 : 0)).map { _ in RowReference("lines", rowName()) }
+            return .delete(DeletedRow(image: digest(), parents: Set(parents), left: Set(left)))
         }
     }
 }
