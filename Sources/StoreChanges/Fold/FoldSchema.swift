@@ -78,8 +78,7 @@ package final class FoldSchema {
             self.isPresent = isPresent
             columns = index.namedColumns(of: table)
             sortName = FoldSchema.sortName(columns, index.condition)
-            // Rows of one key are one row, whatever else is said of its index.
-            isPosition = index.kind == .position && columns != Set(table.key.columns)
+            isPosition = table.isPosition(index)
         }
 
         /// Keys name an index by its position, so the order is the same on every device and in every process.

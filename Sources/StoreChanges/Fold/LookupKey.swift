@@ -8,7 +8,7 @@ package struct LookupKey: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// A unique index, by its position among the table's.
         case unique(Int)
-        /// All columns of a unique index but the last, which is a position in a list.
+        /// All values of a unique index but the last, which is a position in a list: how the keys of its rows begin.
         case list(Int)
         /// The columns of a reference, by its position among the table's.
         case child(Int)
@@ -92,8 +92,6 @@ struct LookupKeyPlan {
 struct LookupKeyPlans {
     /// For each unique index; `nil` where SQLite evaluates an expression or a condition.
     let uniques: [LookupKeyPlan?]
-    /// For each unique index whose last column is a position in a list.
-    let lists: [LookupKeyPlan?]
     /// For each reference.
     let children: [LookupKeyPlan]
     /// For the columns to which references lead.
@@ -103,10 +101,12 @@ struct LookupKeyPlans {
     let all: [LookupKeyPlan]
     /// The positions of the unique indexes that SQLite evaluates.
     let evaluatedUniques: [Int]
+    /// The positions of the unique indexes that end with a position in a list.
+    let lists: [Int]
 
     init(
         uniques: [LookupKeyPlan?] = [],
-        lists: [LookupKeyPlan?] = [],
+        lists: [Int] = [],
         children: [LookupKeyPlan] = [],
         parents: [LookupKeyPlan] = []
     ) {
@@ -114,7 +114,7 @@ struct LookupKeyPlans {
         self.lists = lists
         self.children = children
         self.parents = parents
-        all = uniques.compactMap(\.self) + lists.compactMap(\.self) + children + parents
+        all = uniques.compactMap(\.self) + children + parents
         evaluatedUniques = uniques.indices.filter { uniques[$0] == nil }
     }
 }
@@ -129,7 +129,7 @@ extension FoldSchema {
     func plans(of table: Table) -> LookupKeyPlans {
         LookupKeyPlans(
             uniques: table.uniques.indices.map { uniquePlan($0, in: table) },
-            lists: table.uniques.indices.map { listPlan($0, in: table) },
+            lists: table.uniques.indices.filter { table.uniques[$0].isPosition },
             children: table.references.indices.map { childPlan($0, in: table) },
             parents: parentPlans(of: table)
         )
@@ -141,13 +141,6 @@ extension FoldSchema {
             return nil
         }
         return LookupKeyPlan(kind: .unique(index), columns: plan(columns, unique.terms))
-    }
-
-    private func listPlan(_ index: Int, in table: Table) -> LookupKeyPlan? {
-        guard table.uniques[index].isPosition, case let unique = table.uniques[index].index, unique.condition == nil,
-            let columns = unique.columns, columns.allSatisfy(table.columns.contains)
-        else { return nil }
-        return LookupKeyPlan(kind: .list(index), columns: plan(columns.dropLast(), unique.terms))
     }
 
     private func plan(_ columns: some Sequence<String>, _ terms: [UniqueIndex.Term]) -> [LookupKeyPlan.Column] {
@@ -193,6 +186,7 @@ extension FoldSchema {
         let cells = { self.cell($0, of: row, state) }
         return try table.plans.all.compactMap { key($0, in: table, cells) }
             + table.plans.evaluatedUniques.compactMap { try uniqueKey($0, in: table, cells) }
+            + table.plans.lists.compactMap { try listKey($0, of: row, state) }
     }
 
     /// The keys by which a row isn't found any more, and those by which it's found from now on, after it changed.
@@ -215,8 +209,8 @@ extension FoldSchema {
         }
         let table = state.table
         guard former.image != state.image else { return (lost, gained) }
-        for plan in table.plans.all
-        where !plan.columns.allSatisfy({ state.holdsSame($0.name, as: former) }) {
+        func isSame(_ plan: LookupKeyPlan) -> Bool { plan.columns.allSatisfy { state.holdsSame($0.name, as: former) } }
+        for plan in table.plans.all where !isSame(plan) {
             compare(
                 key(plan, in: table) { cell($0, of: row, former) },
                 key(plan, in: table) { cell($0, of: row, state) }
@@ -224,6 +218,9 @@ extension FoldSchema {
         }
         for index in table.plans.evaluatedUniques {
             compare(try uniqueKey(index, of: row, former), try uniqueKey(index, of: row, state))
+        }
+        for index in table.plans.lists where table.plans.uniques[index].map(isSame) != true {
+            compare(try listKey(index, of: row, former), try listKey(index, of: row, state))
         }
         return (lost, gained)
     }
@@ -256,10 +253,11 @@ extension FoldSchema {
         )
     }
 
-    /// The list in which a row has a position; `nil` if the index isn't one of positions.
-    func listKey(_ index: Int, of row: RowReference, _ state: StoredRow) -> LookupKey? {
-        guard let table = tables[row.table], let plan = table.plans.lists[index] else { return nil }
-        return key(plan, in: table) { cell($0, of: row, state) }
+    /// The list in which a row has a position by an index of positions; `nil` if the index doesn't have the row.
+    func listKey(_ index: Int, of row: RowReference, _ state: StoredRow) throws -> LookupKey? {
+        try uniqueKey(index, of: row, state).map {
+            LookupKey(table: $0.table, kind: .list(index), cells: Array($0.cells.dropLast()))
+        }
     }
 
     /// The values of a reference as its parent's columns compare them; `nil` if a value is `NULL`.

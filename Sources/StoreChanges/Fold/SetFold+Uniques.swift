@@ -87,14 +87,13 @@ extension SetFold {
     private mutating func moveToEnd(_ index: Int, _ row: RowReference) throws -> Bool {
         let unique = try schema.table(row.table).uniques[index]
         guard let state = try work.row(row), let column = unique.index.columns?.last,
-            let key = schema.listKey(index, of: row, state)
+            let key = try schema.listKey(index, of: row, state)
         else { return false }
         var positions: [(row: RowReference, value: Int64)] = []
         for row in try work.rows(with: key) {
             guard let state = try work.row(row) else { continue }
             switch schema.cell(column, of: row, state).representative(.binary) {
             case .value(.integer(let value)) where !schema.isCounted(row): positions.append((row, value))
-            case .value(.null): continue
             case .value, .row: return false
             }
         }

@@ -74,11 +74,17 @@ extension LookupKey {
         return writer.bytes
     }
 
-    /// The encoded keys of a kind aren't less than the first value, and are less than the second one.
-    static func bounds(of kind: Kind) -> [StoredValue] {
-        let first = prefix(kind)
-        // The last byte of a number is less than 128.
-        return [.blob(first), .blob(first.dropLast() + [first[first.count - 1] + 1])]
+    /// The encoded keys of a kind that begin with some cells aren't less than the first value, and are less than the second
+    /// one.
+    static func bounds(of kind: Kind, beginningWith cells: [Cell] = []) -> [StoredValue] {
+        var writer = ByteWriter()
+        writer.raw(prefix(kind))
+        for cell in cells { writer.cell(cell) }
+        var second = writer.bytes
+        // The first byte, which stands for the kind, is less.
+        while second.last == .max { second.removeLast() }
+        second[second.count - 1] += 1
+        return [.blob(writer.bytes), .blob(second)]
     }
 
     /// The encoded keys of a kind whose first cell is a value, and no row's name, aren't less than the first value, and are

@@ -132,7 +132,11 @@ final class ReplicaState: StateReader {
         if let name = schema.name(in: key) {
             return try finds(RowReference(key.table, name), statements.rowExists) ? [name] : []
         }
-        return try names(with: key, in: "lookups")
+        guard case .list(let index) = key.kind else { return try names(with: key, in: "lookups") }
+        return try db.all(
+            "SELECT name FROM lookups WHERE tbl = ? AND key >= ? AND key < ?",
+            [table(key.table)] + LookupKey.bounds(of: .unique(index), beginningWith: key.cells)
+        ).map { try RowName(decoding: $0.bytes(0) ?? []) }
     }
 
     func clashes(in unique: Int, of table: String) throws -> [RowName] {
@@ -224,14 +228,20 @@ final class ReplicaState: StateReader {
         _ lookups: String,
         changes: (lost: [LookupKey], gained: [LookupKey])
     ) throws {
-        for key in changes.lost where schema.name(in: key) == nil {
+        for key in changes.lost where isStored(key) {
             let values: [StoredValue] = [.integer(row.table), .blob(key.encoded), .blob(row.name)]
             try db.execute("DELETE FROM \(lookups) WHERE tbl = ? AND key = ? AND name = ?", values)
         }
-        for key in changes.gained where schema.name(in: key) == nil {
+        for key in changes.gained where isStored(key) {
             let values: [StoredValue] = [.integer(row.table), .blob(key.encoded), .blob(row.name)]
             try db.execute("INSERT OR IGNORE INTO \(lookups) (tbl, key, name) VALUES (?, ?, ?)", values)
         }
+    }
+
+    /// Whether a key is stored: another one is a row's name, or how a unique index's keys begin.
+    private func isStored(_ key: LookupKey) -> Bool {
+        if case .list = key.kind { return false }
+        return schema.name(in: key) == nil
     }
 
     func write(_ row: RowReference, tomb: StoredTomb?) throws {
@@ -306,12 +316,10 @@ final class ReplicaState: StateReader {
     func prepare(for earlier: [SchemaDescription]) throws {
         for (name, table) in schema.tables {
             for (index, unique) in table.uniques.enumerated() where !unique.isPresent {
-                for kind in [LookupKey.Kind.unique(index), .list(index)] {
-                    try db.execute(
-                        "DELETE FROM lookups WHERE tbl = ? AND key >= ? AND key < ?",
-                        [self.table(name)] + LookupKey.bounds(of: kind)
-                    )
-                }
+                try db.execute(
+                    "DELETE FROM lookups WHERE tbl = ? AND key >= ? AND key < ?",
+                    [self.table(name)] + LookupKey.bounds(of: .unique(index))
+                )
             }
         }
         schema = schema.with(earlier: earlier)

@@ -101,7 +101,7 @@ struct SchemaQuestions {
     }
 
     private var positions: [String] {
-        table.uniques.filter { $0.kind == .position }.map { unique in
+        table.uniques.filter(table.isPosition).map { unique in
             """
             \(unique.description) is taken for a position in a list: where two rows want the same one, one moves to \
             the end. If such rows are the same thing, say "identity" in the rules ("uniques").

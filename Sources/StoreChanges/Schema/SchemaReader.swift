@@ -347,13 +347,12 @@ struct SchemaReader {
         return unique
     }
 
-    /// What a clash means: a position, if the index ends with an integer and another column refers to a list's row.
+    /// What a clash means: what the rules say, else a position if the index ends with an integer and another column refers
+    /// to a list's row.
     private func kind(of unique: UniqueIndex, in table: TableSchema) -> UniqueIndex.Kind {
-        guard let columns = unique.columns, let last = columns.last, columns.count > 1 else { return .identity }
-        let rule = rules.uniques.first {
-            $0.table.isSameName(as: table.name) && Set($0.columns.map(\.sqlName)) == Set(columns.map(\.sqlName))
-        }
+        let rule = rules.uniques.first { $0.table.isSameName(as: table.name) && $0.names(unique) }
         if let rule { return rule.kind }
+        guard let columns = unique.columns, let last = columns.last else { return .identity }
         func isReference(_ column: String) -> Bool {
             table.references.contains { $0.columns.contains { $0.isSameName(as: column) } }
         }

@@ -33,6 +33,34 @@ extension SyncRules {
             try names.requireColumns(unique.columns, of: unique.table)
             try names.requireUniqueIndex(of: unique.columns, of: unique.table)
         }
+        try requirePositions(in: db)
+    }
+
+    /// Checks that rows can move in the lists of which the rules say that an index is a position.
+    private func requirePositions(in db: Database) throws {
+        let positions = uniques.filter { $0.kind == .position }
+        guard !positions.isEmpty else { return }
+        let schema = try StoreSchema(db, rules: self)
+        for rule in positions {
+            guard let table = schema.table(rule.table) else { continue }
+            let obstacles = table.uniques.filter(rule.names).map(table.obstacle)
+            guard let obstacle = obstacles.first, let obstacle, !obstacles.contains(nil) else { continue }
+            throw StoreChangesError(
+                .invalidRules,
+                """
+                The rules take (\(rule.columns.joined(separator: ", "))) of \(table.name) for a position in a list. Its rows \
+                can't move to the list's end. \(obstacle) Remove the rule, or make a list's columns and an integer unique.
+                """
+            )
+        }
+    }
+}
+
+extension SyncRules.Unique {
+    /// Whether the rule is about an index of its table: one of the same columns, in any order.
+    func names(_ index: UniqueIndex) -> Bool {
+        guard let columns = index.columns else { return false }
+        return Set(self.columns.map(\.sqlName)) == Set(columns.map(\.sqlName))
     }
 }
 

@@ -27,6 +27,24 @@ public struct TableSchema: Hashable, Sendable {
     /// Whether SQLite computes a column from others.
     func generates(_ column: String) -> Bool { generatedColumns.contains { $0.isSameName(as: column) } }
 
+    /// Whether rows that clash in a unique index move to the end of a list.
+    func isPosition(_ unique: UniqueIndex) -> Bool {
+        unique.kind == .position && obstacle(toMovingIn: unique) == nil
+    }
+
+    /// Why rows that clash in a unique index can't move to the end of a list; `nil` if they can.
+    func obstacle(toMovingIn unique: UniqueIndex) -> String? {
+        guard let columns = unique.columns, let last = columns.last else { return "It has an expression." }
+        if Set(columns.map(\.sqlName)) == Set(key.columns.map(\.sqlName)) {
+            return "These columns name the table's rows: edits of equal keys are edits of one row."
+        }
+        guard let column = column(last) else { return "SQLite computes \(last)." }
+        if references.contains(where: { $0.columns.contains { $0.isSameName(as: last) } }) {
+            return "\(last) refers to other rows."
+        }
+        return column.affinity == .text ? "\(last) holds text." : nil
+    }
+
     /// The names of the columns that aren't part of the key, in ascending order.
     public var valueColumns: [String] {
         let keyColumns = Set(key.columns)

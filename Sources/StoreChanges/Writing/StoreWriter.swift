@@ -3,9 +3,10 @@ import GRDB
 
 /// Writes into a store what merging changed: the rows that are pending, as they are in the state.
 ///
-/// First the app's triggers run, so that search indexes and counters follow: row by row, then all rows at once that are
-/// in each other's way. What a trigger refuses is written without triggers, and so are synchronized rows that triggers
-/// changed. Rows that a constraint refuses even then have to wait.
+/// First the app's triggers run, so that search indexes and counters follow: row by row, where no other row is in the way.
+/// Rows that exchange unique values are written without triggers, because they are neither deleted nor inserted for the app.
+/// What a trigger refuses is written without triggers too, and so are synchronized rows that triggers changed. Rows that a
+/// constraint refuses even then have to wait.
 final class StoreWriter {
     let state: ReplicaState
     let store: SQLConnection
@@ -151,10 +152,7 @@ final class StoreWriter {
             try Task.checkCancellation()
             if target.present == nil { try unsynchronized.note(target.row, in: table(target.row.table)) }
             counts[target.row.table, default: ChangeCounts()].add(target.former, target.present)
-            // Without triggers, a statement that fails has changed nothing.
-            let isWritten =
-                try !mayRollBack && (hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target))
-            if !isWritten { waiting.append(target) }
+            if try mayRollBack || !triesWithTriggers(target) { waiting.append(target) }
         }
         var waitingCounts: [RowReference] = []
         let counted = try pending.counted
@@ -166,8 +164,9 @@ final class StoreWriter {
         }
         // Where no row is written, no trigger runs and no row is replaced: a new token alone needn't read a table.
         guard !counts.isEmpty else { return WrittenChanges() }
-        if try !mayRollBack && attempt({ try writeTogether(waiting) }) { waiting = [] }
-        var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
+        var changed: Set<String> = []
+        if !mayRollBack { (waiting, changed) = try writeBlocked(waiting) }
+        changed.formUnion(waiting.map(\.row.table) + waitingCounts.map(\.table))
         let tablesToPutRight = try tablesToPutRight()
         try withoutTriggers {
             let surplus = try rowIdentifiersOfSurplus(of: waitingCounts)
@@ -197,7 +196,7 @@ final class StoreWriter {
         return statements.contains { SQLTokens($0.text(0) ?? "").tokens.contains { $0.isKeyword("ROLLBACK") } }
     }
 
-    private func hasTriggers(_ table: String) throws -> Bool {
+    func hasTriggers(_ table: String) throws -> Bool {
         if let triggered { return triggered.contains(table.sqlName) }
         let tables = try store.all(
             """
@@ -208,6 +207,15 @@ final class StoreWriter {
         let triggered = Set(tables.compactMap { $0.text(0)?.sqlName })
         self.triggered = triggered
         return triggered.contains(table.sqlName)
+    }
+
+    /// Tries to write a row while triggers run.
+    ///
+    /// - Returns: Whether the row is written: a constraint or a trigger may refuse it.
+    /// - Throws: `DatabaseError` if no row can be written, as on a full disk.
+    func triesWithTriggers(_ target: Target) throws -> Bool {
+        // Without triggers, a statement that fails has changed nothing.
+        try hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target)
     }
 
     /// Tries to write a row by a single statement.

@@ -337,6 +337,64 @@ extension FoldScenarios {
                 rows: ["entry A#2 list=→A#1 place=\(Int64.max)", "list A#1 name='l'"],
                 conflicts: ["merged entry B#1"]
             ),
+            FoldScenario(
+                title: "By a partial index the rows move that it has, behind the last of them",
+                schema: """
+                    CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+                    CREATE TABLE entry (id INTEGER PRIMARY KEY, list INTEGER REFERENCES list, place INT, hidden INT);
+                    CREATE UNIQUE INDEX places ON entry (list, place) WHERE hidden = 0;
+                    """,
+                indexKey: { index, _, cells in
+                    guard index.condition == nil || cells["hidden"] == .value(.integer(0)) else { return nil }
+                    return index.columns?.map { cells[$0] ?? .value(.null) }
+                },
+                sets: [
+                    first(
+                        .insert("list", "A#1", ["name": "l"]),
+                        .insert("entry", "A#2", ["list": .to("A#1"), "place": 7, "hidden": 1])
+                    ),
+                    .by(
+                        "B",
+                        1,
+                        at: 2,
+                        seeing: ["A": 1],
+                        .insert("entry", "B#1", ["list": .to("A#1"), "place": 2, "hidden": 0])
+                    ),
+                    .by(
+                        "C",
+                        1,
+                        at: 3,
+                        seeing: ["A": 1],
+                        .insert("entry", "C#1", ["list": .to("A#1"), "place": 2, "hidden": 0]),
+                        .insert("entry", "C#2", ["list": .to("A#1"), "place": 2, "hidden": 1])
+                    ),
+                    .by("C", 2, at: 4, .update("entry", "C#2", ["hidden": .from(1, to: 0)])),
+                ],
+                rows: [
+                    "entry A#2 hidden=1 list=→A#1 place=7", "entry B#1 hidden=0 list=→A#1 place=2",
+                    "entry C#1 hidden=0 list=→A#1 place=3", "entry C#2 hidden=0 list=→A#1 place=4", "list A#1 name='l'",
+                ],
+                conflicts: ["moved entry C#1", "moved entry C#2"]
+            ),
+            FoldScenario(
+                title: "By a rule, a table is one list where a single column is the position",
+                schema: "CREATE TABLE task (id INTEGER PRIMARY KEY, place INTEGER UNIQUE);",
+                rules: SyncRules(uniques: [.init(table: "task", columns: ["place"], kind: .position)]),
+                sets: [
+                    first(.insert("task", "A#1", ["place": 1])),
+                    .by("B", 1, at: 2, seeing: ["A": 1], .insert("task", "B#1", ["place": 2])),
+                    .by(
+                        "C",
+                        1,
+                        at: 3,
+                        seeing: ["A": 1],
+                        .insert("task", "C#1", ["place": 2]),
+                        .insert("task", "C#2", ["place": 3])
+                    ),
+                ],
+                rows: ["task A#1 place=1", "task B#1 place=2", "task C#1 place=4", "task C#2 place=5"],
+                conflicts: ["moved task C#1", "moved task C#2"]
+            ),
         ]
     }()
 }

@@ -129,7 +129,7 @@ extension Oracle.Integration {
             guard let key = indexed(entry, clash.unique, clash.table), key.dropLast() == list else { continue }
             guard case .integer(let position) = key.last, !entry.isCounted else { return nil }
             let written = traces[entry.row]?.written ?? []
-            let isWritten = !written.isDisjoint(with: clash.unique.columns ?? [])
+            let isWritten = !written.isDisjoint(with: clash.unique.namedColumns(of: clash.table))
             group.append(Positioned(row: entry.row, position: position, isWritten: isWritten))
         }
         let highest = group.map(\.position).max() ?? .max

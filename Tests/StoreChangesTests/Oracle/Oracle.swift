@@ -59,8 +59,8 @@
 // 29. References don't follow a merge into columns where the row that stays has NULL; they have lost their parent.
 // 30. The row of (row, constraint) is the row that the repair changes: the row taken back or moved, the child of a
 //    reference; merging counts for none.
-// 31. The group of a position is the whole list; following an alias counts as writing, so the rows of a list that
-//    is merged into another go to its end.
+// 31. The group of a position is the whole list, as far as the index has it; following an alias counts as writing, so
+//    the rows of a list that is merged into another go to its end.
 // 32. The highest position includes that of the rows that move.
 // 33. If the list holds a position that isn't an integer, or there aren't enough higher ones, the clash is one of
 //    identity.

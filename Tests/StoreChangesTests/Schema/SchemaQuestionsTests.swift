@@ -36,6 +36,23 @@ struct SchemaQuestionsTests {
     }
 
     @Test(
+        "An index that is taken for a position is asked about, but not the key's, whose values name the rows",
+        arguments: [
+            ("id INTEGER PRIMARY KEY, album INT REFERENCES album, track INT, UNIQUE (album, track)", true),
+            ("album INT NOT NULL REFERENCES album, track INT NOT NULL, PRIMARY KEY (album, track)", false),
+            ("album INT NOT NULL REFERENCES album, track INT NOT NULL, UNIQUE (Album, Track)", false),
+        ]
+    )
+    func positions(columns: String, isAsked: Bool) throws {
+        let questions = try questions(
+            on: "song",
+            "CREATE TABLE album (id INTEGER PRIMARY KEY); CREATE TABLE song (\(columns))"
+        )
+        #expect(questions.count == (isAsked ? 1 : 0), "\(questions)")
+        #expect(questions.contains { $0.contains("is taken for a position in a list") } == isAsked)
+    }
+
+    @Test(
         "A CHECK on numbers that devices assign is asked about, unless it lists them",
         arguments: [
             ("id INTEGER PRIMARY KEY, v, CHECK (id = 1 AND typeof(id) = 'integer')", true),

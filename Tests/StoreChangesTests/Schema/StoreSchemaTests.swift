@@ -313,6 +313,47 @@ struct StoreSchemaTests {
         #expect(try schema(sql, rules: rules).table("song")?.uniques.map(\.kind) == [.identity, .identity])
     }
 
+    @Test("By the rules, an index of one column is a position too, or one without a reference")
+    func ruledPositions() throws {
+        let schema = try schema(
+            "CREATE TABLE task (id INTEGER PRIMARY KEY, place INT UNIQUE, day TEXT, turn INT, UNIQUE (day, turn))",
+            rules: SyncRules(uniques: [
+                .init(table: "Task", columns: ["PLACE"], kind: .position),
+                .init(table: "task", columns: ["turn", "day"], kind: .position),
+            ])
+        )
+        #expect(schema.table("task")?.uniques.map(\.kind) == [.position, .position])
+    }
+
+    @Test(
+        "A rule is refused that takes values for a position which can't change or hold no integers, and the error says why",
+        arguments: [
+            (["album", "track"], "These columns name the table's rows"),
+            (["title", "next"], "next refers to other rows."),
+            (["album", "double"], "SQLite computes double."), (["album", "title"], "title holds text."),
+            (["track"], nil), (["track", "next"], nil),
+        ]
+    )
+    func unsuitablePositions(columns: [String], problem: String?) throws {
+        let rules = SyncRules(uniques: [.init(table: "song", columns: columns, kind: .position)])
+        try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE album (id INTEGER PRIMARY KEY);
+                    CREATE TABLE song (
+                        album INT NOT NULL REFERENCES album, track INT UNIQUE, title TEXT, next INT REFERENCES album,
+                        double INT AS (track * 2), PRIMARY KEY (album, track), UNIQUE (title, next), UNIQUE (next, track),
+                        UNIQUE (track, next), UNIQUE (album, double), UNIQUE (album, title)
+                    );
+                    """
+            )
+            guard let problem else { return try rules.validate(db) }
+            let error = #expect(throws: StoreChangesError.self) { try rules.validate(db) }
+            #expect(error?.code == .invalidRules)
+            #expect(error?.message.contains(problem) == true, "\(error?.message ?? "")")
+        }
+    }
+
     @Test(
         "A CHECK that compares numbers of two rows by their order is reported; any other comparison isn't",
         arguments: [

@@ -6,9 +6,9 @@ struct DevicePair {
     let laptop: SimulatedDevice
     let phone: SimulatedDevice
 
-    init(_ sql: String) throws {
-        laptop = try SimulatedDevice("laptop", schemaSQL: sql)
-        phone = try SimulatedDevice("phone", schemaSQL: sql)
+    init(_ sql: String, rules: SyncRules = .none) throws {
+        laptop = try SimulatedDevice("laptop", schemaSQL: sql, rules: rules)
+        phone = try SimulatedDevice("phone", schemaSQL: sql, rules: rules)
     }
 
     /// Lets both devices capture, integrate and write until they have nothing for each other.

@@ -24,7 +24,7 @@ final class SimulatedDevice {
     /// Which of the heads of each other device this device read last.
     var readHeads: [ClientID: Int] = [:]
 
-    init(_ name: String, schemaSQL: String, pageSize: Int = 4096) throws {
+    init(_ name: String, schemaSQL: String, rules: SyncRules = .none, pageSize: Int = 4096) throws {
         client = ClientID(rawValue: name)
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
@@ -32,7 +32,7 @@ final class SimulatedDevice {
         store = try Self.store(configuration)
         replicaDatabase = try DatabaseQueue()
         try store.write { try $0.execute(sql: schemaSQL) }
-        let schema = try store.read { try StoreSchema($0) }
+        let schema = try store.read { try StoreSchema($0, rules: rules) }
         self.schema = schema
         replica = try replicaDatabase.write { [client] db in
             try Self.replica(in: db, schema, of: client)

@@ -62,6 +62,41 @@ struct UnusualIndexTests {
         #expect(try devices.laptop.content() == devices.phone.content())
     }
 
+    @Test(
+        "Rows that want one position stay two where the index has a condition, a generated column or one column",
+        arguments: [
+            "CREATE UNIQUE INDEX places ON entry (list, place) WHERE hidden = 0",
+            "CREATE UNIQUE INDEX places ON entry (list, open, place)",
+            "CREATE UNIQUE INDEX places ON entry (place) WHERE hidden = 0 AND list = x'61ff'",
+        ]
+    )
+    func listsOfUnusualIndexes(index: String) throws {
+        let rules = SyncRules(uniques: [.init(table: "entry", columns: ["place"], kind: .position)])
+        let devices = try DevicePair(
+            """
+            CREATE TABLE list (name BLOB NOT NULL PRIMARY KEY);
+            CREATE TABLE entry (
+                id INTEGER PRIMARY KEY, list BLOB REFERENCES list, place INT, hidden INT, open INT AS (nullif(1, hidden))
+            );
+            \(index)
+            """,
+            rules: index.contains("(place)") ? rules : .none
+        )
+        try devices.laptop.edit("INSERT INTO list VALUES (x'61'), (x'61fe'), (x'61ff'), (x'61ff00'), (x'62')")
+        try devices.exchange()
+        try devices.laptop.edit(
+            "INSERT INTO entry (list, place, hidden) SELECT name, 9, 0 FROM list WHERE name <> x'61ff'"
+        )
+        let insert = "INSERT INTO entry (list, place, hidden) VALUES (x'61ff', 1, 0), (x'61ff', 5, 1)"
+        for device in [devices.laptop, devices.phone] { try device.edit(insert) }
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            let rows = try Self.rows(device, "SELECT place FROM entry WHERE list = x'61ff' ORDER BY hidden, place")
+            #expect(rows == ["1", "2", "5", "5"])
+            #expect(try device.conflicts().map(\.rule) == [.moved])
+        }
+    }
+
     @Test("A row is found by the bytes of its key where the column ignores case and the key's index doesn't")
     func caseOfKey() throws {
         let devices = try DevicePair(

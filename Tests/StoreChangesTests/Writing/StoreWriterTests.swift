@@ -18,6 +18,46 @@ struct StoreWriterTests {
         try devices.phone.write()
     }
 
+    @Test(
+        "To triggers, rows that exchange unique values aren't deleted and inserted, and rows that make room are updated",
+        arguments: [
+            ("UPDATE song SET track = 3 - track WHERE id < 3", "1|2 2|1 3|3 4|4", ""),
+            ("UPDATE song SET track = track % 3 + 1 WHERE id < 4", "1|2 2|3 3|1 4|4", ""),
+            ("UPDATE song SET track = 5 - track", "1|4 2|3 3|2 4|1", ""),
+            ("UPDATE song SET track = track + 1", "1|2 2|3 3|4 4|5", "updated 1 updated 2 updated 3 updated 4"),
+            ("UPDATE song SET track = track - 1", "1|0 2|1 3|2 4|3", "updated 1 updated 2 updated 3 updated 4"),
+            (
+                "UPDATE song SET track = 3 - track, title = 'new' WHERE id < 3; UPDATE song SET track = 5 WHERE id = 3",
+                "1|2 2|1 3|5 4|4", "updated 1 updated 2 updated 3"
+            ),
+            (
+                "DELETE FROM song WHERE id = 4; UPDATE song SET track = track % 3 + 2; INSERT INTO song VALUES (9, 1, 'e')",
+                "1|3 2|4 3|2 9|1", "deleted 4 inserted 9 updated 1 updated 2 updated 3"
+            ),
+        ]
+    )
+    func exchangedValues(edit: String, rows: String, history: String) throws {
+        // What the user of the laptop does has no order in which a constraint would allow it row by row.
+        let table = "CREATE TABLE song (id INTEGER PRIMARY KEY, track INT, title TEXT)"
+        let index = "CREATE UNIQUE INDEX tracks ON song (track)"
+        let devices = try DevicePair("\(table); \(index); CREATE TABLE grdb_history (entry TEXT)")
+        try devices.laptop.edit("INSERT INTO song VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c'), (4, 4, 'd')")
+        try Self.bring(devices)
+        for (event, row) in [("delete", "old"), ("insert", "new"), ("update", "new")] {
+            let entry = "'\(event)\(event == "insert" ? "ed" : "d") ' || \(row).id"
+            try devices.phone.edit(
+                "CREATE TRIGGER \(event)s AFTER \(event) ON song BEGIN INSERT INTO grdb_history VALUES (\(entry)); END"
+            )
+        }
+        try devices.laptop.edit("DROP INDEX tracks; \(edit); \(index)")
+        try Self.bring(devices)
+        #expect(try Self.rows(devices.phone, "SELECT id, track FROM song ORDER BY id").joined(separator: " ") == rows)
+        let entries = try Self.rows(devices.phone, "SELECT entry FROM grdb_history ORDER BY entry")
+        #expect(entries.joined(separator: " ") == history)
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.capture() == nil)
+    }
+
     @Test("A full disk while writing is reported as such, whether triggers run or not", arguments: [false, true])
     func fullDisk(hasTrigger: Bool) throws {
         let fixture = try SynchronizedStoreTests.Fixture()
