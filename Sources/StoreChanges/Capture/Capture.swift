@@ -89,8 +89,7 @@ struct Capture {
     }
 
     private mutating func noteDeleted(_ row: RowReference, _ stored: StoredRow, parents: Set<RowReference>) throws {
-        let image = state.schema.imageDigest(of: stored)
-        let edit = Edit.delete(DeletedRow(image: image, parents: parents))
+        let edit = Edit.delete(DeletedRow(image: stored.digest, parents: parents))
         try note(Change(row.table, row.row, edit), from: stored)
         try pending.setBase(row, nil)
     }
@@ -306,9 +305,8 @@ struct Capture {
             let insert = InsertedRow(cells: [:], dangling: dangling)
             try note(Change(table.name, row.row, .insert(insert)), to: StoredRow(countedIn: schema))
         }
-        let image = state.schema.imageDigest(of: StoredRow(countedIn: schema))
+        let delete = DeletedRow(image: StoredRow(countedIn: schema).digest)
         for _ in count..<max(base, count) {
-            let delete = DeletedRow(image: image)
             try note(Change(table.name, row.row, .delete(delete)), from: StoredRow(countedIn: schema))
         }
         try pending.setBaseCount(row, count)

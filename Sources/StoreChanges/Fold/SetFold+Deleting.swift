@@ -117,8 +117,3 @@ extension SetFold {
         try bury(row)
     }
 }
-
-extension FoldSchema {
-    /// The digest of a row's cells outside the key, by which a delete tells whether its author knew them.
-    func imageDigest(of state: StoredRow) -> SetDigest { SetDigest(of: state.image) }
-}
