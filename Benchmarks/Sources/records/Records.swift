@@ -16,15 +16,14 @@ struct Records {
         let start = ContinuousClock.now
         if values[0] == "nothing" { return }
         if values[0] == "check" { return try check(URL(filePath: values[1])) }
-        let store = try SynchronizedStore(
-            storeAt: URL(filePath: values[1]),
-            replicaAt: URL(filePath: values[2]),
-            SynchronizedStore.Identity(document: "benchmark", client: ClientID(rawValue: values[3]))
-        )
+        let (url, replica) = (URL(filePath: values[1]), URL(filePath: values[2]))
+        let identity = SynchronizedStore.Identity(document: "benchmark", client: ClientID(rawValue: values[3]))
+        if values[0] == "begin" {
+            try SynchronizedStore.createReplica(at: replica, from: SynchronizedStore.Beginning(store: url), identity)
+            return report(start, "begun", 0)
+        }
+        let store = try SynchronizedStore(storeAt: url, replicaAt: replica, identity)
         switch values[0] {
-        case "begin":
-            try store.begin()
-            report(start, "begun", 0)
         case "capture":
             let sets = try store.recordChanges()
             for (number, set) in sets.enumerated() where values.count > 4 {

@@ -89,11 +89,8 @@ struct Capture {
     }
 
     private mutating func noteDeleted(_ row: RowReference, _ stored: StoredRow, parents: Set<RowReference>) throws {
-        let deleted = DeletedRow(
-            image: state.schema.imageDigest(of: stored),
-            parents: parents,
-            left: try rowsReferring(to: row, stored)
-        )
+        let left = try rowsReferring(to: row, stored)
+        let deleted = DeletedRow(image: stored.digest, parents: parents, left: left)
         try note(Change(row.table, row.row, .delete(deleted)), from: stored)
         try pending.setBase(row, nil)
     }
@@ -339,7 +336,7 @@ struct Capture {
             try note(Change(table.name, row.row, .insert(insert)), to: StoredRow(countedIn: schema))
         }
         let deleted = DeletedRow(
-            image: state.schema.imageDigest(of: StoredRow(countedIn: schema)),
+            image: StoredRow(countedIn: schema).digest,
             left: count == 0 ? try rowsReferring(to: row, StoredRow(countedIn: schema)) : []
         )
         for _ in count..<max(base, count) {

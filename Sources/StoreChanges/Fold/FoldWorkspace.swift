@@ -107,7 +107,6 @@ struct FoldWorkspace {
         return lost
     }
 
-    @discardableResult
     private mutating func index(
         _ row: RowReference,
         from former: StoredRow?,
@@ -134,7 +133,7 @@ struct FoldWorkspace {
     mutating func setCount(_ row: RowReference, _ count: Int) throws {
         let former = try self.count(row)
         let counted = StoredRow(countedIn: try schema.table(row.table))
-        try index(row, from: former > 0 ? counted : nil, to: count > 0 ? counted : nil)
+        _ = try index(row, from: former > 0 ? counted : nil, to: count > 0 ? counted : nil)
         counts.write(row, count > 0 ? count : nil)
     }
 

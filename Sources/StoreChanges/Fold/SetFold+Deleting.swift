@@ -128,7 +128,8 @@ extension SetFold {
                     key == schema.childKey(id, leadingTo: row, state)
                 else { continue }
                 try trace(child)
-                traces[child]?.dangling.formUnion(try schema.table(child.table).references[id.index].key.columns)
+                let columns = try schema.table(child.table).references[id.index].key.columns
+                traces[child]?.dangling.formUnion(columns)
             }
         }
     }
@@ -138,9 +139,4 @@ extension SetFold {
         if imageDigest(of: row, state) != deleted.image { log(.deletedEdited, row, lost: state.cells) }
         try bury(row)
     }
-}
-
-extension FoldSchema {
-    /// The digest of a row's cells outside the key, by which a delete tells whether its author knew them.
-    func imageDigest(of state: StoredRow) -> SetDigest { SetDigest(of: state.image) }
 }

@@ -241,7 +241,7 @@ extension SetFold {
     /// The digest of a row as the set's author knew it: a column that only one of both schemas has is no edit while it holds
     /// its default.
     func imageDigest(of row: RowReference, _ state: StoredRow) -> SetDigest {
-        guard let known = author?.tables[row.table]?.columns else { return schema.imageDigest(of: state) }
+        guard let known = author?.tables[row.table]?.columns else { return state.digest }
         let defaults = schema.tables[row.table]?.defaults ?? [:]
         let cells = state.cells.filter { column, cell in known[column] != nil || cell != defaults[column] ?? .null }
             .merging(addedDefaults[row.table] ?? [:]) { cell, _ in cell }

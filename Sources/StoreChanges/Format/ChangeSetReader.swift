@@ -88,6 +88,7 @@ package struct ChangeSetReader {
     private static func sequence(_ parser: inout ByteParser) throws -> UInt64 {
         let sequence = try parser.number("a sequence")
         guard sequence > 0 else { throw parser.malformed("a sequence is 0") }
+        guard sequence <= SetID.maximumSequence else { throw parser.malformed("a sequence is too great") }
         return sequence
     }
 

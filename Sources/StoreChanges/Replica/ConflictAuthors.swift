@@ -45,16 +45,14 @@ struct ConflictAuthors {
         let schema = log.state.schema
         var row = conflict.row
         // The other side of a row that was merged as soon as it was inserted is the row that stays.
-        if conflict.rule == .merged, try stateBefore(row) == nil,
+        if conflict.rule == .merged, try log.state.row(row) == nil,
             let alias = aliases[schema.aliasKey(of: row)] ?? nil
         {
             row.row = alias.row
         }
         let columns = Set(conflict.lost.keys).union(conflict.kept.keys)
-        return Target(row: row, state: try stateBefore(row), columns: conflict.rule == .merged ? [] : columns)
+        return Target(row: row, state: try log.state.row(row), columns: conflict.rule == .merged ? [] : columns)
     }
-
-    private func stateBefore(_ row: RowReference) throws -> StoredRow? { try log.state.row(row) }
 }
 
 /// The rows that a set replaced, as they were.

@@ -65,7 +65,7 @@ struct FormerItems {
         counts = try parser.items {
             try $0.reference()
         } item: { parser, _ in
-            try parser.count("a count", atMost: .max)
+            try parser.count("a count", atMost: 1 << ReplicaState.identifierBits)
         }
         rows.removeAll { schema.tables[$0.key.table] == nil }
         tombs.removeAll { schema.tables[$0.key.table] == nil }

@@ -1,3 +1,4 @@
+import DatabaseSupport
 package import GRDB
 
 /// What a device that joins gets of another device's replica.
@@ -75,14 +76,48 @@ extension Replica {
             var parser = ByteParser(bytes)
             seen = try parser.vector()
         }
-        seen[client] = try ReplicaLog.lastIntegrated(of: client, db)
+        seen[client] = try knownSets(db, where: ReplicaLog.Status.isIntegrated)[client]
         var writer = ByteWriter()
         writer.vector(seen)
         try ReplicaFact.seen.write(writer.bytes, db)
     }
 
-    /// The last set of each client that is integrated.
-    func integratedSets() throws -> [ClientID: SeenSet] { try log.integrated() }
+    /// Refuses a checkpoint with numbers or digests that no replica has: it comes from another device.
+    ///
+    /// The other values are checked as they are decoded.
+    ///
+    /// - Parameter db: The checkpoint.
+    /// - Throws: `DatabaseError`.
+    static func refuseDamage(inCheckpoint db: SQLConnection) throws {
+        let maximum = Int64(SetID.maximumSequence)
+        func lacks(_ column: String, from least: Int64 = 0, to greatest: Int64 = maximum) -> String {
+            "(typeof(\(column)) <> 'integer' OR \(column) NOT BETWEEN \(least) AND \(greatest))"
+        }
+        let bits = ReplicaState.identifierBits
+        let isStrayRow = "typeof(tbl) <> 'integer' OR id >> \(bits) <> tbl"
+        let noDigest = "length(digest) <> \(SetDigest.byteCount)"
+        let hasOther = "other_client IS NOT NULL"
+        let damages = [
+            // More tables than any store has; far greater numbers leave no room for the identifiers of rows.
+            ("tables", lacks("id", from: 1, to: 1 << 20)),
+            ("rows", isStrayRow),
+            ("counts", "\(isStrayRow) OR \(lacks("count", from: 1, to: 1 << bits))"),
+            ("pending_counts", lacks("count", to: 1 << bits)),
+            ("sets", "\(lacks("sequence", from: 1)) OR \(lacks("stamp")) OR \(noDigest)"),
+            ("removals", lacks("sequence", to: .max)),
+            ("schemas", "\(lacks("number")) OR \(noDigest)"),
+            ("conflicts", "\(lacks("number", from: 1)) OR \(lacks("sequence")) OR \(lacks("stamp"))"),
+            ("conflicts", "\(hasOther) AND (\(lacks("other_sequence")) OR \(lacks("other_stamp")))"),
+            ("sqlite_sequence", lacks("seq")),
+            // The last byte is the most significant.
+            ("facts", "name = '\(ReplicaFact.clock.rawValue)' AND (length(value) <> 8 OR substr(value, 8) > x'40')"),
+        ]
+        for (table, condition) in damages {
+            guard try db.first("SELECT 1 FROM \(table) WHERE \(condition) LIMIT 1") == nil else {
+                throw DatabaseError.ofContent("a number or a digest in \(table) is out of range")
+            }
+        }
+    }
 
     /// Completes a checkpoint, which this replica was opened from.
     ///
@@ -96,7 +131,9 @@ extension Replica {
         // A client that lost its replica never gives a name again.
         var counter = try ReplicaFact.counter.readNumber(db)
         try db.forEach("SELECT name FROM numbers") { values in
-            guard case .numbered(client, let number) = try RowName(decoding: values.bytes(0) ?? []) else { return }
+            guard case .numbered(client, let number) = try RowName(decoding: values.bytes(0) ?? []),
+                number <= ReplicaNumbers.greatestCounter
+            else { return }
             counter = max(counter, UInt64(clamping: number))
         }
         try ReplicaFact.counter.writeNumber(counter, db)

@@ -38,7 +38,7 @@ extension Replica {
 
     private func conflict(_ values: [StoredValue]) throws -> LoggedConflict? {
         guard let number = values.integer(0), let rule = values.text(1).flatMap(Conflict.Rule.init),
-            let author = author(values, at: 6)
+            let author = try author(values, at: 6)
         else { return nil }
         let conflict = Conflict(
             rule,
@@ -47,15 +47,13 @@ extension Replica {
             kept: try [String: Cell](decoding: values.bytes(5) ?? []),
             by: author.set
         )
-        return LoggedConflict(number: number, conflict: conflict, author: author, other: self.author(values, at: 9))
+        return LoggedConflict(number: number, conflict: conflict, author: author, other: try self.author(values, at: 9))
     }
 
-    private func author(_ values: [StoredValue], at index: Int) -> ChangeAuthor? {
-        guard let client = values.text(index), let sequence = values.integer(index + 1),
-            let stamp = values.integer(index + 2)
-        else { return nil }
-        let set = SetID(ClientID(rawValue: client), UInt64(sequence))
-        return ChangeAuthor(set, at: Stamp(rawValue: UInt64(stamp)))
+    private func author(_ values: [StoredValue], at index: Int) throws -> ChangeAuthor? {
+        guard let client = values.text(index) else { return nil }
+        let set = SetID(ClientID(rawValue: client), try values.number(index + 1))
+        return ChangeAuthor(set, at: Stamp(rawValue: try values.number(index + 2)))
     }
 
     /// Writes into the store what a conflict lost, as an edit of the user that the next capture finds.

@@ -47,7 +47,7 @@ extension Replica {
         try db.first(
             "SELECT digest FROM sets WHERE client = ? AND sequence = ? AND \(ReplicaLog.Status.isIntegrated)",
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
-        )?.bytes(0).map { SeenSet(sequence, SetDigest(rawValue: $0)) }
+        ).map { SeenSet(sequence, try $0.digest(0)) }
     }
 
     /// What this device's next head says of its own sets and of what the store has seen; for that no other set is read.
@@ -83,20 +83,8 @@ extension Replica {
 
     private func digest(at prefix: StablePrefix) throws -> StateDigest? {
         let position = prefix.position.values
-        let rows = try db.all(
-            """
-            SELECT client, max(sequence), digest FROM sets
-            WHERE \(ReplicaLog.Status.isIntegrated) AND (stamp, client, sequence) <= (?, ?, ?) GROUP BY client
-            """,
-            position
-        )
-        let vector = rows.reduce(into: [ClientID: SeenSet]()) { vector, values in
-            guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
-                return
-            }
-            vector[ClientID(rawValue: client)] = SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
-        }
-        guard vector == prefix.vector else { return nil }
+        let condition = "\(ReplicaLog.Status.isIntegrated) AND (stamp, client, sequence) <= (?, ?, ?)"
+        guard try Self.knownSets(db, where: condition, position) == prefix.vector else { return nil }
         return try db.first(
             "SELECT sum FROM sets WHERE \(ReplicaLog.Status.isIntegrated) AND stamp = ? AND client = ? AND sequence = ?",
             position

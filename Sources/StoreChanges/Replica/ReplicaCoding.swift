@@ -1,5 +1,41 @@
 // How the replica's database holds values: as change sets do.
 
+extension SetDigest {
+    /// Restores a digest from stored bytes; `nil` if there aren't 32.
+    init?(stored bytes: [UInt8]) {
+        guard bytes.count == Self.byteCount else { return nil }
+        self.init(rawValue: bytes)
+    }
+}
+
+/// What a damaged replica may hold in place of a number or a digest is an error.
+extension [StoredValue] {
+    /// The number in a column, which is never less than 0.
+    func number(_ index: Int) throws -> UInt64 {
+        guard let number = integer(index).flatMap({ UInt64(exactly: $0) }) else {
+            throw StoreChangesError.damagedReplica
+        }
+        return number
+    }
+
+    /// The digest in a column.
+    func digest(_ index: Int) throws -> SetDigest {
+        guard let digest = bytes(index).flatMap(SetDigest.init(stored:)) else { throw StoreChangesError.damagedReplica }
+        return digest
+    }
+
+    /// The number of a set in a column, and its digest in the next one.
+    func seenSet(_ index: Int) throws -> SeenSet { SeenSet(try number(index), try digest(index + 1)) }
+}
+
+extension StoreChangesError {
+    /// The error of a replica with a value that no replica has.
+    static let damagedReplica = StoreChangesError(
+        .corrupt,
+        "This device's record of the store is damaged. Synchronize with --rebuild to build it again."
+    )
+}
+
 extension RowName {
     init(decoding bytes: [UInt8]) throws {
         var parser = ByteParser(bytes)

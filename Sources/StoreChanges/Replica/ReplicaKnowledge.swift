@@ -11,8 +11,7 @@ struct ReplicaKnowledge {
             knowledge.heads[head.client] = head
         }
         for values in try db.all("SELECT client, sequence FROM removals") {
-            guard let client = values.text(0), let sequence = values.integer(1) else { continue }
-            knowledge.removals[ClientID(rawValue: client)] = UInt64(sequence)
+            knowledge.removals[ClientID(rawValue: values.text(0) ?? "")] = try values.number(1)
         }
         knowledge.stable = try ReplicaFact.stable.read(db).map { bytes in
             var parser = ByteParser(bytes)

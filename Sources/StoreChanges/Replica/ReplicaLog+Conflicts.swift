@@ -17,7 +17,7 @@ extension ReplicaLog {
             (client, sequence, stamp, rule, tbl, name, lost, kept, other_client, other_sequence, other_stamp)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [.text(set.client.rawValue), .integer(Int64(set.sequence)), .integer(Int64(stamp.rawValue))]
+            [.text(set.client.rawValue), .integer(Int64(clamping: set.sequence)), .integer(Int64(stamp.rawValue))]
                 + content + values(of: other)
         )
     }
@@ -37,7 +37,7 @@ extension ReplicaLog {
             ) ORDER BY number
             """,
             [
-                .text(set.id.client.rawValue), .integer(Int64(set.id.sequence)),
+                .text(set.id.client.rawValue), .integer(Int64(clamping: set.id.sequence)),
                 .integer(Int64(set.stamp.rawValue)),
             ] + Conflict.Rule.ofVoidSets.map { .text($0.rawValue) }
         )
@@ -87,7 +87,7 @@ extension ReplicaLog {
     private func values(of author: ChangeAuthor?) -> [StoredValue] {
         guard let author else { return [.null, .null, .null] }
         return [
-            .text(author.set.client.rawValue), .integer(Int64(author.set.sequence)),
+            .text(author.set.client.rawValue), .integer(Int64(clamping: author.set.sequence)),
             .integer(Int64(author.time.rawValue)),
         ]
     }

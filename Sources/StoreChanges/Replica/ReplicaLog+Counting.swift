@@ -44,16 +44,6 @@ extension ReplicaLog {
             "SELECT client, sequence, digest FROM sets WHERE status = ? AND \(Origin.isForeign)",
             [.integer(status.rawValue)]
         )
-        return Set(
-            rows.compactMap { values in
-                guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
-                    return nil
-                }
-                return SetReference(
-                    SetID(ClientID(rawValue: client), UInt64(sequence)),
-                    SetDigest(rawValue: digest)
-                )
-            }
-        )
+        return Set(try rows.map { SetReference(ClientID(rawValue: $0.text(0) ?? ""), try $0.seenSet(1)) })
     }
 }

@@ -116,39 +116,17 @@ struct ReplicaLog {
     private static let entryColumns = "header, digest, origin = \(Origin.withdrawn.rawValue)"
 
     private func entry(_ values: [StoredValue]) throws -> LogEntry {
-        var entry = LogEntry(
-            try SyncChangeSet.Header(decoding: values.bytes(0) ?? []),
-            SetDigest(rawValue: values.bytes(1) ?? SetDigest.none.rawValue)
-        )
+        var entry = LogEntry(try SyncChangeSet.Header(decoding: values.bytes(0) ?? []), try values.digest(1))
         entry.isWithdrawn = values.integer(2) == 1
         return entry
     }
 
     /// The last set of each client that is integrated.
-    func integrated() throws -> [ClientID: SeenSet] {
-        var integrated: [ClientID: SeenSet] = [:]
-        let rows = try db.all(
-            "SELECT client, max(sequence), digest FROM sets WHERE \(Status.isIntegrated) GROUP BY client"
-        )
-        for values in rows {
-            guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
-                continue
-            }
-            integrated[ClientID(rawValue: client)] = SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
-        }
-        return integrated
-    }
+    func integrated() throws -> [ClientID: SeenSet] { try Replica.knownSets(db, where: Status.isIntegrated) }
 
     /// The last set of a client that is integrated, wherever it was captured.
-    func lastIntegrated(of client: ClientID) throws -> SeenSet? { try Self.lastIntegrated(of: client, db) }
-
-    static func lastIntegrated(of client: ClientID, _ db: SQLConnection) throws -> SeenSet? {
-        let values = try db.first(
-            "SELECT sequence, digest FROM sets WHERE client = ? AND \(Status.isIntegrated) ORDER BY sequence DESC LIMIT 1",
-            [.text(client.rawValue)]
-        )
-        guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }
-        return SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+    func lastIntegrated(of client: ClientID) throws -> SeenSet? {
+        try last("client = ? AND \(Status.isIntegrated)", client)
     }
 
     /// The last set of a client that may count, whether it's integrated or waits for others.
@@ -168,12 +146,10 @@ struct ReplicaLog {
     }
 
     private func last(_ condition: String, _ client: ClientID) throws -> SeenSet? {
-        let values = try db.first(
+        try db.first(
             "SELECT sequence, digest FROM sets WHERE \(condition) ORDER BY sequence DESC LIMIT 1",
             [.text(client.rawValue)]
-        )
-        guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }
-        return SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+        )?.seenSet(0)
     }
 
     /// A set with its changes; `nil` if its bytes are gone.

@@ -122,7 +122,7 @@ struct ReplicaNumbers {
     func lastCounter() throws -> Int64 { Int64(clamping: try ReplicaFact.counter.readNumber(db)) }
 
     /// The greatest number in a name that a device counts on from: no device gets there by counting, but a storage may claim one.
-    private static let greatestCounter: UInt64 = 1 << 62
+    static let greatestCounter: UInt64 = 1 << 62
 
     /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
     func skipNames(of set: SyncChangeSet) throws {

@@ -144,6 +144,15 @@ struct ReplicaPending {
         }
     }
 
+    /// The tables of the rows with a key that the store doesn't refuse.
+    var writableTables: [String] {
+        get throws {
+            try db.all("SELECT DISTINCT tbl FROM pending AS p WHERE NOT \(Self.isRefused)").map {
+                state.tableName($0.integer(0))
+            }
+        }
+    }
+
     private static let isRefused = "EXISTS (SELECT 1 FROM refusals r WHERE r.tbl = p.tbl AND r.name = p.name)"
 
     /// A row that is in the store as it was, and in the state as it will be; `nil` where there is none.

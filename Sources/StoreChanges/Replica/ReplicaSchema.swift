@@ -180,7 +180,12 @@ enum ReplicaFact: String {
     func text(_ db: SQLConnection) throws -> String? { try read(db).map { String(decoding: $0, as: UTF8.self) } }
 
     func readNumber(_ db: SQLConnection) throws -> UInt64 {
-        try read(db).map { UInt64(littleEndianBytes: $0[...]) } ?? 0
+        guard let bytes = try read(db) else { return 0 }
+        guard bytes.count == UInt64.bitWidth / 8 else { throw StoreChangesError.damagedReplica }
+        let number = UInt64(littleEndianBytes: bytes[...])
+        // No counter and no clock gets there, and what reads them adds to them.
+        guard number < Int64.max else { throw StoreChangesError.damagedReplica }
+        return number
     }
 
     func writeNumber(_ number: UInt64, _ db: SQLConnection) throws { try write(number.littleEndianBytes, db) }

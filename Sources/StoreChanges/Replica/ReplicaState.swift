@@ -43,10 +43,13 @@ final class ReplicaState: StateReader {
     /// The tables whose rows have the numbers of a table's integer key.
     func tablesNumbered(by table: String) -> [StoredValue] { numbered[schema.numberedTable(table)] ?? [] }
 
-    /// The identifiers that rows of a table have in the database; a table has room for 2⁴⁰ rows.
+    /// The bits of a row's identifier after the number of its table, which has room for as many rows.
+    static let identifierBits = 40
+
+    /// The identifiers that rows of a table have in the database.
     func identifiers(of table: String) throws -> ClosedRange<Int64> {
         let id = try identifier(of: table)
-        return id << 40...(id + 1) << 40 - 1
+        return id << Self.identifierBits...(id + 1) << Self.identifierBits - 1
     }
 
     func identifierBounds(of table: String) throws -> [StoredValue] {

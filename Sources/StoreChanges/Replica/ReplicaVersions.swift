@@ -43,15 +43,14 @@ struct ReplicaVersions {
     /// The version of the store's schema: a schema that no set has yet gets the next number.
     func version() throws -> SchemaVersion {
         if let number = try number(of: ownDigest) { return SchemaVersion(number, ownDigest) }
-        let greatest = try db.first("SELECT max(number) FROM schemas")?.integer(0) ?? 0
-        return SchemaVersion(Self.next(UInt64(greatest)), ownDigest)
+        let greatest = try db.first("SELECT ifnull(max(number), 0) FROM schemas")?.number(0) ?? 0
+        return SchemaVersion(Self.next(greatest), ownDigest)
     }
 
     private static func next(_ number: UInt64) -> UInt64 { min(number + 1, SchemaVersion.maximumNumber) }
 
     private func number(of digest: SetDigest) throws -> UInt64? {
-        let values = try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(digest.rawValue)])
-        return values?.integer(0).map { UInt64($0) }
+        try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(digest.rawValue)])?.number(0)
     }
 
     /// Gives the store's schema its number, before another device's schema can take it.
@@ -85,7 +84,8 @@ struct ReplicaVersions {
     /// - Returns: Whether the schema has no set yet, and its update isn't captured: otherwise the number stays.
     /// - Throws: `DatabaseError`.
     func numberAgain() throws -> Bool {
-        guard let digest = try ReplicaFact.updatedFrom.read(db), let former = try schema(SetDigest(rawValue: digest))
+        guard let digest = try ReplicaFact.updatedFrom.read(db).flatMap(SetDigest.init(stored:)),
+            let former = try schema(digest)
         else { return false }
         try forgetOwn()
         try rememberOwn(after: former)
@@ -130,9 +130,8 @@ struct ReplicaVersions {
     /// Takes from a former replica the numbers of schemas, and which of them the store had.
     func take(from former: ReplicaVersions) throws {
         for values in try former.db.all("SELECT digest, number, bytes FROM schemas") {
-            guard let digest = values.bytes(0), let number = values.integer(1) else { continue }
             try remember(
-                SchemaVersion(UInt64(clamping: number), SetDigest(rawValue: digest)),
+                SchemaVersion(try values.number(1), try values.digest(0)),
                 values.bytes(2).map { try SchemaDescription(decoding: $0) }
             )
         }

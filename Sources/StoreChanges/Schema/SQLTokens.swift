@@ -29,6 +29,14 @@ struct SQLTokens {
             }
         }
 
+        /// The name that it is where only a name makes sense.
+        var identifier: String? {
+            switch self {
+            case .word(let name), .quoted(let name), .text(let name): name
+            case .symbol, .other: nil
+            }
+        }
+
         /// The name that it may be.
         var name: String? {
             switch self {

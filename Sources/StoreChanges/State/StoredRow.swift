@@ -24,6 +24,9 @@ package struct StoredRow {
         self.inserters = inserters
     }
 
+    /// The digest of the cells outside the key, by which a delete tells whether its author knew them.
+    var digest: SetDigest { SetDigest(of: image) }
+
     // MARK: Cells
 
     /// All cells outside the key, by the names of their columns.

@@ -71,6 +71,11 @@ extension SynchronizedStore {
             let schema = try store.read { try StoreSchema($0, rules: identity.rules) }
             let database = try DatabaseQueue(path: building.path, configuration: replicaConfiguration)
             try database.write { db in
+                if beginning.checkpoint != nil {
+                    let checkpoint = SQLConnection(db)
+                    guard try Replica.exists(in: checkpoint) else { throw DatabaseError.noReplica }
+                    try Replica.refuseDamage(inCheckpoint: checkpoint)
+                }
                 let replica = try Replica(db, schema, identity)
                 try store.read { store in
                     if beginning.checkpoint == nil {

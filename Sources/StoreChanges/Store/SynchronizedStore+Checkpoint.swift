@@ -24,7 +24,7 @@ extension SynchronizedStore {
                 return try captureSnapshot { view in
                     _ = try capture(view, allowsDeletions: false)
                     try copy(view.db, to: storeCopy)
-                    return try replica.integratedSets()
+                    return try replica.log.integrated()
                 }
             }
             try replicaDatabase.writeWithoutTransaction { db in
@@ -113,7 +113,11 @@ extension SynchronizedStore {
     {
         do {
             let database = try DatabaseQueue(path: url.path, configuration: discardable)
-            return try database.read { try body(SQLConnection($0)) }
+            return try database.read { db in
+                let checkpoint = SQLConnection(db)
+                try Replica.refuseDamage(inCheckpoint: checkpoint)
+                return try body(checkpoint)
+            }
         } catch let error as DatabaseError {
             throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
         }

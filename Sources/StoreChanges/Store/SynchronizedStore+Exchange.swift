@@ -127,7 +127,7 @@ extension SynchronizedStore {
 
     /// The last set of each client that is integrated.
     package func integratedSets() throws -> [ClientID: SeenSet] {
-        try readReplica { try Replica.knownSets($0.db, where: ReplicaLog.Status.isIntegrated) }
+        try readReplica { try $0.log.integrated() }
     }
 
     /// The number of the sets that every baseline has because a device may not have seen them, and their size in bytes.
@@ -187,13 +187,15 @@ extension SynchronizedStore {
 }
 
 extension Replica {
-    static func knownSets(_ db: SQLConnection, where condition: String = "true") throws -> [ClientID: SeenSet] {
-        let rows = try db.all("SELECT client, max(sequence), digest FROM sets WHERE \(condition) GROUP BY client")
-        return rows.reduce(into: [:]) { known, values in
-            guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
-                return
-            }
-            known[ClientID(rawValue: client)] = SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+    /// The last set of each client that fulfils a condition in SQL.
+    static func knownSets(
+        _ db: SQLConnection,
+        where condition: String = "true",
+        _ values: [StoredValue] = []
+    ) throws -> [ClientID: SeenSet] {
+        let sql = "SELECT client, max(sequence), digest FROM sets WHERE \(condition) GROUP BY client"
+        return try db.all(sql, values).reduce(into: [:]) { known, values in
+            known[ClientID(rawValue: values.text(0) ?? "")] = try values.seenSet(1)
         }
     }
 

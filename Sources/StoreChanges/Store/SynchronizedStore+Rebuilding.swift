@@ -291,7 +291,7 @@ extension Replica {
     /// Takes the conflicts that integrating further sets doesn't give again: those of sets that the checkpoint contains,
     /// and those of no set, which the user gave up.
     fileprivate func takeConflicts(of former: Replica) throws {
-        let integrated = try integratedSets()
+        let integrated = try log.integrated()
         try takeConflicts(of: former) {
             $0.conflict.set.sequence <= integrated[$0.conflict.set.client]?.sequence ?? 0
         }

@@ -235,15 +235,6 @@ package final class SynchronizedStore {
         return configuration
     }
 
-    /// Takes the store as the document's first baseline, or as an equal copy of it: its rows aren't edits of this device.
-    ///
-    /// Blocks.
-    ///
-    /// - Throws: ``StoreChangesError``, with `storeReplaced` if the replica has a store already.
-    package func begin() throws {
-        try writeReplica { replica in try store.read { try replica.begin(with: $0) } }
-    }
-
     /// Completes what a synchronization that died had begun.
     ///
     /// - Parameter side: What counts if another store was written last.

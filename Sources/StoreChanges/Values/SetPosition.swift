@@ -23,6 +23,8 @@ public struct SetID: Hashable, Sendable, CustomStringConvertible {
     public var client: ClientID
     /// The number of the set among those of the client.
     public var sequence: UInt64
+    /// The greatest number that is well-formed: no client gets there by counting.
+    static let maximumSequence: UInt64 = 1 << 62
 
     /// Creates an identifier.
     public init(_ client: ClientID, _ sequence: UInt64) {

@@ -35,7 +35,7 @@ extension StoreWriter {
     /// They have to go before they come again. No trigger may take that for deletes and inserts, so none runs. Where other
     /// values change too, triggers run for these before.
     private func exchange(_ targets: [Target]) throws {
-        for target in targets where try hasTriggers(target.row.table) {
+        for target in targets where try triggers.exist(on: target.row.table) {
             _ = try attempt { try writeOtherColumns(of: target) }
         }
         try withoutTriggers { try writeTogether(targets) }

@@ -1,29 +1,18 @@
 /// Putting right what triggers and `ON CONFLICT REPLACE` did to rows that synchronize, and to search indexes.
 extension StoreWriter {
-    /// The tables of which more may have changed than was written: every table that a trigger names in its body, and every
-    /// table with `ON CONFLICT REPLACE`, which deletes rows without an error.
-    func tablesToPutRight() throws -> [String] {
-        let named = try namesInTriggers()
-        let tables = state.schema.tables.filter { named.contains($0.key.sqlName) || $0.value.schema.replacesOnConflict }
-        return tables.keys.sorted { $0.precedes($1) }
-    }
-
-    /// All names in the bodies of triggers.
-    private func namesInTriggers() throws -> Set<String> {
-        let triggers = try store.all(
-            """
-            SELECT sql FROM sqlite_schema WHERE type = 'trigger'
-            UNION ALL SELECT sql FROM sqlite_temp_schema WHERE type = 'trigger'
-            """
-        )
-        var named: Set<String> = []
-        for trigger in triggers.compactMap({ $0.text(0) }) {
-            let body = SQLTokens(trigger).tokens.drop { !$0.isKeyword("BEGIN") }
-            for case .word(let name) in body { named.insert(name.sqlName) }
-            for case .quoted(let name) in body { named.insert(name.sqlName) }
-            for case .text(let name) in body { named.insert(name.sqlName) }
+    /// The tables of which more may have changed than was written: every table that a trigger names which may have run, and
+    /// every written table with `ON CONFLICT REPLACE`, which deletes rows without an error.
+    ///
+    /// - Parameter written: The tables that were written.
+    /// - Returns: The tables.
+    /// - Throws: `DatabaseError`.
+    func tablesToPutRight(after written: some Sequence<String>) throws -> [String] {
+        let written = Set(written)
+        let named = try triggers.names(after: written)
+        let tables = state.schema.tables.filter { name, table in
+            named.contains(name.sqlName) || table.schema.replacesOnConflict && written.contains(name)
         }
-        return named
+        return tables.keys.sorted { $0.precedes($1) }
     }
 
     /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
@@ -76,9 +65,8 @@ extension StoreWriter {
         let written = tables.union(written)
         guard !written.isEmpty else { return [] }
         var stale: [String] = []
-        lazy var named = Result { try namesInTriggers() }
         let statements = try store.all(
-            "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%USING fts%'"
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%'"
         )
         for values in statements {
             guard let name = values.text(0), let statement = values.text(1),
@@ -90,7 +78,7 @@ extension StoreWriter {
             func isAmong(_ tables: Set<String>) -> Bool {
                 isView ? !tables.isEmpty : tables.contains { $0.isSameName(as: content) }
             }
-            guard isAmong(written), try isAmong(tables) || !named.get().contains(name.sqlName) else { continue }
+            guard isAmong(written), try isAmong(tables) || !triggers.names.contains(name.sqlName) else { continue }
             let rebuild = "INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')"
             if try !attempt({ try store.execute(rebuild) }) { stale.append(name) }
         }
@@ -100,14 +88,14 @@ extension StoreWriter {
 
 /// A full-text index of SQLite.
 enum SearchIndex {
-    /// The table or view that an index was created for with the option `content`; `nil` if it holds its text itself.
+    /// The table or view that a virtual table indexes by the option `content`; `nil` if it isn't a search index, or holds its
+    /// text itself.
     static func content(of tokens: SQLTokens) -> String? {
-        for index in tokens.tokens.indices.dropLast(2)
-        where tokens.tokens[index].isKeyword("CONTENT") && tokens.tokens[index + 1] == .symbol("=") {
-            switch tokens.tokens[index + 2] {
-            case .word(let name), .quoted(let name), .text(let name): return name.isEmpty ? nil : name
-            case .symbol, .other: return nil
-            }
+        let tokens = tokens.tokens.drop { !$0.isKeyword("USING") }.dropFirst()
+        guard tokens.first?.identifier?.sqlName.hasPrefix("fts") == true else { return nil }
+        for index in tokens.indices.dropLast(2)
+        where tokens[index].isKeyword("CONTENT") && tokens[index + 1] == .symbol("=") {
+            return tokens[index + 2].identifier.flatMap { $0.isEmpty ? nil : $0 }
         }
         return nil
     }

@@ -1,3 +1,41 @@
+/// The triggers of a store and of the app's connection, as far as it matters what they may write.
+struct StoreTriggers {
+    /// For each table or view with triggers, the names in their bodies.
+    private var namesByTable: [String: Set<String>] = [:]
+
+    init(of store: SQLConnection) throws {
+        let triggers = try store.all(
+            """
+            SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'
+            UNION ALL SELECT tbl_name, sql FROM sqlite_temp_schema WHERE type = 'trigger'
+            """
+        )
+        for trigger in triggers { add(trigger.text(1) ?? "", on: trigger.text(0) ?? "") }
+    }
+
+    private mutating func add(_ statement: String, on table: String) {
+        let body = SQLTokens(statement).tokens.drop { !$0.isKeyword("BEGIN") }
+        namesByTable[table.sqlName, default: []].formUnion(body.compactMap(\.identifier?.sqlName))
+    }
+
+    func exist(on table: String) -> Bool { namesByTable[table.sqlName] != nil }
+
+    /// The names in the bodies of all triggers.
+    var names: Set<String> { namesByTable.values.reduce(into: []) { $0.formUnion($1) } }
+
+    /// The names in the bodies of the triggers that may run when tables are written, and of the triggers that they run.
+    func names(after written: some Sequence<String>) -> Set<String> {
+        var named: Set<String> = []
+        var reached = Array(written).map(\.sqlName)
+        while let table = reached.popLast() {
+            let new = (namesByTable[table] ?? []).subtracting(named)
+            named.formUnion(new)
+            reached += new
+        }
+        return named
+    }
+}
+
 /// Writing without the triggers of the store and of the app's connection.
 extension StoreWriter {
     /// Executes statements that run no triggers.

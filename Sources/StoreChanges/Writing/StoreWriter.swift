@@ -14,8 +14,7 @@ final class StoreWriter {
     private let numbers: ReplicaNumbers
     private var danglingNumbers: DanglingNumbers
     private var tables: [String: StoreTable] = [:]
-    /// The names of the tables that have triggers, once they are known.
-    private var triggered: Set<String>?
+    private var knownTriggers: StoreTriggers?
 
     /// Prepares to write.
     ///
@@ -104,7 +103,9 @@ final class StoreWriter {
     /// finds new references to rows that go. A new token alone can always be written.
     func canWrite() throws -> Bool {
         guard try pending.isWritable else { return true }
-        guard try tablesToPutRight().isEmpty, try pending.counted.isEmpty else { return false }
+        guard try pending.counted.isEmpty, try tablesToPutRight(after: pending.writableTables).isEmpty else {
+            return false
+        }
         var canWrite = true
         try pending.forEachDifference { canWrite = try canWrite && self.canWrite($0) }
         return canWrite
@@ -167,7 +168,7 @@ final class StoreWriter {
         var changed: Set<String> = []
         if !mayRollBack { (waiting, changed) = try writeBlocked(waiting) }
         changed.formUnion(waiting.map(\.row.table) + waitingCounts.map(\.table))
-        let tablesToPutRight = try tablesToPutRight()
+        let tablesToPutRight = try tablesToPutRight(after: counts.keys)
         try withoutTriggers {
             let surplus = try rowIdentifiersOfSurplus(of: waitingCounts)
             try collectRefusals(waitingCounts, row: { $0 }) {
@@ -196,17 +197,14 @@ final class StoreWriter {
         return statements.contains { SQLTokens($0.text(0) ?? "").tokens.contains { $0.isKeyword("ROLLBACK") } }
     }
 
-    func hasTriggers(_ table: String) throws -> Bool {
-        if let triggered { return triggered.contains(table.sqlName) }
-        let tables = try store.all(
-            """
-            SELECT tbl_name FROM sqlite_schema WHERE type = 'trigger'
-            UNION ALL SELECT tbl_name FROM sqlite_temp_schema WHERE type = 'trigger'
-            """
-        )
-        let triggered = Set(tables.compactMap { $0.text(0)?.sqlName })
-        self.triggered = triggered
-        return triggered.contains(table.sqlName)
+    /// The triggers, which are read once.
+    var triggers: StoreTriggers {
+        get throws {
+            if let knownTriggers { return knownTriggers }
+            let triggers = try StoreTriggers(of: store)
+            knownTriggers = triggers
+            return triggers
+        }
     }
 
     /// Tries to write a row while triggers run.
@@ -215,7 +213,7 @@ final class StoreWriter {
     /// - Throws: `DatabaseError` if no row can be written, as on a full disk.
     func triesWithTriggers(_ target: Target) throws -> Bool {
         // Without triggers, a statement that fails has changed nothing.
-        try hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target)
+        try triggers.exist(on: target.row.table) ? attempt { try write(target) } : tries(target)
     }
 
     /// Tries to write a row by a single statement.

@@ -6,8 +6,12 @@ import Testing
 struct GreatNumberTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
 
-    private func set(_ stamp: Stamp, _ schema: SchemaVersion = SchemaVersion(0, .none)) -> SyncChangeSet {
-        let id = SetID(ClientID(rawValue: "broken"), 1)
+    private func set(
+        _ stamp: Stamp,
+        _ schema: SchemaVersion = SchemaVersion(0, .none),
+        sequence: UInt64 = 1
+    ) -> SyncChangeSet {
+        let id = SetID(ClientID(rawValue: "broken"), sequence)
         return SyncChangeSet(
             SyncChangeSet.Header(id: id, predecessor: .none, stamp: stamp, seen: [:], schema: schema),
             []
@@ -33,6 +37,18 @@ struct GreatNumberTests {
         #expect(error?.code == .corrupt && error?.message.contains("the stamp is too great") == true)
     }
 
+    @Test("A set with a number that no client gets to is refused as it arrives, and a set that has seen such a set")
+    func laterSequence() throws {
+        let broken = SetID.maximumSequence + 1
+        _ = try EncodedChangeSet(decoding: set(Stamp(rawValue: 1), sequence: broken - 1).encoded)
+        var seeing = set(Stamp(rawValue: 1))
+        seeing.header.seen = [ClientID(rawValue: "other"): SeenSet(broken, .none)]
+        for set in [set(Stamp(rawValue: 1), sequence: broken), set(Stamp(rawValue: 1), sequence: .max), seeing] {
+            let error = #expect(throws: StoreChangesError.self) { try EncodedChangeSet(decoding: set.encoded) }
+            #expect(error?.code == .corrupt && error?.message.contains("a sequence is too great") == true)
+        }
+    }
+
     @Test("After a set of the last schema, a device with a newer one continues capturing")
     func lastSchema() throws {
         let device = try SimulatedDevice("laptop", schemaSQL: Self.schema)
@@ -54,5 +70,19 @@ struct GreatNumberTests {
         try device.write()
         try device.edit("INSERT INTO note VALUES (2, 'bread')")
         #expect(try device.capture()?.changes.map(\.row) == [.numbered(client: device.client, number: 1)])
+    }
+    @Test("A checkpoint with the greatest number in a name of the device that joins doesn't end its capturing")
+    func lastNameInCheckpoint() throws {
+        let phone = try SimulatedDevice("phone", schemaSQL: Self.schema)
+        try phone.edit("INSERT INTO note VALUES (1, 'milk')")
+        var set = try #require(try phone.capture())
+        set.changes[0].row = .numbered(client: phone.client, number: .max)
+        let laptop = try SimulatedDevice("laptop", schemaSQL: Self.schema)
+        try laptop.integrate([set])
+        try laptop.write()
+        #expect(try laptop.capture() == nil)
+        let joining = try SimulatedDevice("phone", joiningFrom: laptop)
+        try joining.edit("INSERT INTO note VALUES (2, 'bread')")
+        #expect(try joining.capture()?.changes.map(\.row) == [.numbered(client: phone.client, number: 1)])
     }
 }

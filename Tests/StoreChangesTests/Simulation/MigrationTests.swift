@@ -411,6 +411,20 @@ struct MigrationTests {
         #expect(try phone.rows("SELECT body FROM note") == ["\"two\""])
     }
 
+    @Test("An update of the app takes about twice as many steps for twice as many rows without a key")
+    func manyCountedRows() throws {
+        let steps = try [500, 1000].map { count in
+            let device = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE word (text TEXT)")
+            let values = (0..<count).map { "('word \($0)')" }.joined(separator: ", ")
+            try device.edit("INSERT INTO word VALUES \(values)")
+            try device.begin()
+            return try device.replicaSteps {
+                try device.migrate("ALTER TABLE word ADD COLUMN language TEXT DEFAULT 'en'")
+            }
+        }
+        #expect(steps[0] > 0 && 2 * steps[1] < 5 * steps[0])
+    }
+
     @Test("Rows without a key get the new column's default, and are the same rows as before")
     func countedRows() throws {
         let laptop = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE line (a TEXT)")

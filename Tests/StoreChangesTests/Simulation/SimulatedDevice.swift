@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 import OperationsTesting
 import TestSupport
 import Testing
@@ -196,6 +197,23 @@ final class SimulatedDevice {
     /// Sets of this device with their changes.
     private func decoded(_ sets: [OwnSet]) throws -> [SyncChangeSet] {
         try replicaDatabase.read { _ in try sets.compactMap { try replica.log.set($0.reference) } }
+    }
+
+    /// About how many hundreds of steps SQLite's machine takes in the replica while `body` runs, however fast it is.
+    func replicaSteps(_ body: () throws -> Void) throws -> Int {
+        let count = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+        count.initialize(to: 0)
+        defer { count.deallocate() }
+        replicaDatabase.inDatabase { db in
+            let add: @convention(c) (UnsafeMutableRawPointer?) -> CInt = { count in
+                count?.assumingMemoryBound(to: Int.self).pointee += 1
+                return 0
+            }
+            sqlite3_progress_handler(db.sqliteConnection, 100, add, count)
+        }
+        defer { replicaDatabase.inDatabase { sqlite3_progress_handler($0.sqliteConnection, 0, nil, nil) } }
+        try body()
+        return count.pointee
     }
 
     /// The temporary tables and indexes of the replica.

@@ -32,6 +32,37 @@ struct ReplicaErrorTests {
         #expect(error?.message.contains("laptop.replica") == true && error?.message.contains("--rebuild") == true)
     }
 
+    @Test(
+        "A number or a digest that no replica has is damage, and the error names the remedy",
+        arguments: [
+            "UPDATE conflicts SET sequence = -1", "UPDATE conflicts SET stamp = -1", "UPDATE sets SET sequence = -1",
+            "UPDATE sets SET digest = x'00'", "UPDATE facts SET value = x'00' WHERE name = 'clock'",
+            "UPDATE facts SET value = x'FFFFFFFFFFFFFFFF' WHERE name = 'clock'",
+            "INSERT INTO removals (client, sequence) VALUES ('tablet', -1)",
+        ]
+    )
+    func damagedValue(sql: String) throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let apps = [try fixture.app("laptop"), try fixture.app("phone")]
+        try apps[0].write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        let first = try fixture.open("laptop").synchronized(with: []).captured
+        _ = try fixture.open("phone").synchronized(with: first)
+        for (app, title) in zip(apps, ["oat milk", "soy milk"]) {
+            try app.write { try $0.execute(sql: "UPDATE note SET title = ?", arguments: [title]) }
+        }
+        let edit = try fixture.open("phone").synchronized(with: []).captured
+        let store = try fixture.open("laptop")
+        _ = try store.synchronized(with: edit)
+        #expect(try store.conflicts().count == 1)
+        try store.replicaDatabase.write { try $0.execute(sql: sql) }
+        try apps[0].write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let error = #expect(throws: StoreChangesError.self) {
+            _ = try store.conflicts()
+            _ = try store.synchronized(with: [])
+        }
+        #expect(error?.code == .corrupt && error?.message.contains("--rebuild") == true)
+    }
+
     @Test("A damaged store is still named as such while its replica is whole")
     func damagedStore() throws {
         let fixture = try SynchronizedStoreTests.Fixture()

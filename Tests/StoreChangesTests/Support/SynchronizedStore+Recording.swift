@@ -1,8 +1,16 @@
+import GRDB
 import Testing
 
 @testable import StoreChanges
 
 extension SynchronizedStore {
+    /// Takes the store as the document's first baseline, or as an equal copy of it.
+    func begin() throws {
+        try locked {
+            try replicaDatabase.write { _ in try store.read { try replica.begin(with: $0) } }
+        }
+    }
+
     /// Records what changed, which is at most one set in a small store.
     func recordSet(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> SyncChangeSet? {
         let sets = try sets(recordChanges(allowsDeletions: allowsDeletions, taking: side))

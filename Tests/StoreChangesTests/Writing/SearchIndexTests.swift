@@ -36,6 +36,33 @@ struct SearchIndexTests {
         #expect(try Self.matches("milk", on: devices.phone).isEmpty)
     }
 
+    @Test(
+        "A search index is rebuilt however its statement is written",
+        arguments: ["USING\n    fts5 (", "USING  fts5(", "using/* full text */\"FTS5\"(", "USING 'fts5' ("]
+    )
+    func statement(using: String) throws {
+        let devices = try DevicePair(
+            "\(Self.note) CREATE  VIRTUAL TABLE search \(using)title, content = note, content_rowid = id);"
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk')")
+        try Self.bring(devices)
+        #expect(try Self.matches("milk", on: devices.phone) == ["1"])
+        #expect(devices.phone.staleSearchIndexes.isEmpty)
+    }
+
+    @Test("Only a virtual table of a full-text module, whatever its name, is a search index of a table")
+    func modules() {
+        for (statement, content) in [
+            ("CREATE VIRTUAL TABLE \"using fts5\" USING fts4(content = note)", "note"),
+            ("CREATE VIRTUAL TABLE search USING FTS5(title, content = 'my note')", "my note"),
+            ("CREATE VIRTUAL TABLE search USING fts5(title, content = '')", nil),
+            ("CREATE VIRTUAL TABLE search USING fts5(title)", nil),
+            ("CREATE VIRTUAL TABLE \"using fts5\" USING rtree(content = note)", nil),
+        ] {
+            #expect(SearchIndex.content(of: SQLTokens(statement)) == content, "\(statement)")
+        }
+    }
+
     @Test("A search index that was never filled is rebuilt when its triggers fail for that")
     func neverFilled() throws {
         let devices = try DevicePair(Self.note)

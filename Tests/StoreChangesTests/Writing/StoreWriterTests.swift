@@ -137,6 +137,37 @@ struct StoreWriterTests {
         #expect(try device.capture()?.changes.count == 1)
     }
 
+    @Test("A write doesn't read the tables that only the triggers of other tables name")
+    func triggersOfOtherTables() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, changed INT);
+            CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, color TEXT);
+            CREATE TRIGGER stamp AFTER UPDATE OF title ON note BEGIN
+                UPDATE note SET changed = 1 WHERE id = new.id;
+            END;
+            """
+        )
+        var isRead = false
+        devices.phone.store.inDatabase { db in
+            db.trace { event in
+                if "\(event)".contains("FROM \"note\"") { isRead = true }
+            }
+        }
+        try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk', 0)")
+        try devices.laptop.capture()
+        try devices.phone.integrate(devices.laptop.sets)
+        try devices.phone.write()
+        #expect(isRead)
+        try devices.laptop.edit("INSERT INTO tag VALUES ('food', 'red')")
+        try devices.laptop.capture()
+        try devices.phone.integrate(Array(devices.laptop.sets.dropFirst()))
+        isRead = false
+        try devices.phone.write()
+        #expect(!isRead)
+        #expect(try devices.phone.rows("SELECT color FROM tag") == ["\"red\""])
+    }
+
     @Test("What a temporary trigger changes is put right, and the trigger runs on the app's next edit")
     func temporaryTrigger() throws {
         let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, edits INT DEFAULT 0)")
