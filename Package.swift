@@ -188,7 +188,7 @@ let package = Package(
         .target(
             name: "DatabaseSupport",
             dependencies: [
-                "FileSupport", "ByteCoding",
+                "FileSupport", "ByteCoding", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]

@@ -1,3 +1,5 @@
+// The members of SQLite's structures belong to the one of both modules that the compiler reads first.
+import CSQLite
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -73,7 +75,41 @@ package struct SQLiteFile {
         return memory.map { Array(UnsafeRawBufferPointer(start: $0, count: count)) }
     }
 
+    /// Takes a lock, as a connection would; returns SQLite's code.
+    fileprivate func lock(_ lock: CInt) -> CInt { methods.xLock?(file, lock) ?? SQLITE_ERROR }
+
     private func check(_ code: CInt?) throws {
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code ?? SQLITE_ERROR)) }
     }
+}
+
+/// SQLite's exclusive lock on a file, which needn't be a database that SQLite can open.
+///
+/// A connection excludes it while it reads or writes, and as long as it's open if the database is in WAL mode.
+package final class SQLiteLock {
+    private var connection: OpaquePointer?
+
+    /// Takes the lock, without waiting; `nil` if this user or the file system can't lock the file.
+    ///
+    /// - Parameter path: The file.
+    /// - Throws: `DatabaseError` with `SQLITE_BUSY` if a connection has a lock on it.
+    package init?(ofFileAt path: String) throws {
+        guard sqlite3_open_v2(path, &connection, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK,
+            let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: connection)
+        else { return nil }
+        // SQLite takes the exclusive lock only after the shared one.
+        for lock in [SQLITE_LOCK_SHARED, SQLITE_LOCK_EXCLUSIVE] {
+            let code = ResultCode(rawValue: file.lock(lock))
+            guard code.primaryResultCode != .SQLITE_BUSY else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
+            guard code == .SQLITE_OK else { return nil }
+        }
+    }
+
+    /// Releases the lock.
+    package func release() {
+        sqlite3_close(connection)
+        connection = nil
+    }
+
+    deinit { release() }
 }

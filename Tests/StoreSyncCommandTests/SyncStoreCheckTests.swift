@@ -68,6 +68,27 @@ extension CommandTests {
             try await mount.unmount()
         }
 
+        @Test("A store whose schema needs a newer SQLite is pushed and pulled, and its records aren't synchronized")
+        func laterSyntax() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            let database = try DatabaseQueue(path: laptop.store.path)
+            try await database.writeWithoutTransaction { db in
+                try db.execute(sql: "CREATE VIEW later AS SELECT 1; PRAGMA writable_schema = ON")
+                try db.execute(sql: "UPDATE sqlite_schema SET sql = sql || ' OF LATER' WHERE name = 'later'")
+            }
+            try database.close()
+            let result = try await sync(laptop)
+            try expectFailure(result, 65, "unsupportedFormat")
+            #expect(try result.errorMessage().contains("newer SQLite"), "\(result)")
+            #expect(try Listing(of: fixture.share).isEmpty)
+            #expect(try await laptop.push().status == 0)
+            #expect(try await desktop.pull().status == 0)
+            #expect(try await desktop.pull("--overwrite").status == 0)
+            #expect(try await desktop.push().json()["unchanged"]?.boolean == true)
+        }
+
         @Test("An empty file is an empty database, as check says too")
         func empty() async throws {
             let device = try Fixture().device("laptop")

@@ -83,6 +83,8 @@ extension StoreChangesError {
             switch error.resultCode.primaryResultCode {
             case _ where fault == .reading:
                 StoreChangesError(unreadable: store + (replica.map { ", or its record \($0.path)," } ?? ""), error)
+            case _ where fault == .unknownSchema:
+                StoreChangesError(.unsupportedFormat, DatabaseFault.unknownSchema(of: store, error), cause: error)
             case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL:
                 StoreChangesError(.busy, "\(store) is being written by another program. Try again.", cause: error)
             case .SQLITE_INTERRUPT, .SQLITE_ABORT:

@@ -54,12 +54,8 @@ extension Database {
     ///
     /// It's read through SQLite's own file handle: a separate descriptor, when closed, would drop the app's locks.
     fileprivate var usesLog: Bool {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK, let file,
-            let read = file.pointee.pMethods?.pointee.xRead
-        else { return false }
         // The write version: 1 with a rollback journal, 2 with a write-ahead log.
-        var version: UInt8 = 0
-        return read(file, &version, 1, 18) == SQLITE_OK && version == 2
+        let version = try? SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: sqliteConnection)?.read(at: 18, count: 1)
+        return version == [2]
     }
 }

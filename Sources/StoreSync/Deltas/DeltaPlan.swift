@@ -1,7 +1,9 @@
 import ContentDigests
+import FileSupport
 import Foundation
 import Operations
 import RemoteStorage
+import SystemPackage
 
 /// How a store is pushed as a delta.
 struct DeltaPlan: Sendable {
@@ -50,16 +52,12 @@ struct DeltaPlan: Sendable {
         let (store, pages) = (content.taken, content.store.pages)
         let url = content.directory.appending(path: DocumentHierarchy.deltaName)
         try await context.blocking {
-            try LocalFile.create(url.path)
-            let file = try PatchedFile(at: url, byteCount: 0)
+            let file = try LocalFile.writing(url.path) { () throws(Errno) in try OpenFile(creating: url.path) }
             var writer = DeltaWriter(header, runs: runs)
-            var offset: Int64 = 0
             while let piece = try writer.next(reading: { try read(store, pages, at: $0, $1) }) {
                 try Task.checkCancellation()
-                try file.write(piece[...], at: offset)
-                offset += Int64(piece.count)
+                try LocalFile.writing(url.path) { () throws(Errno) in try file.write(piece) }
             }
-            try file.close()
         }
         try await store.release(having: root, on: context.blockingExecutor)
         return DeltaFile(url: url, byteCount: byteCount, bases: bases)

@@ -1,8 +1,10 @@
 import ContentDigests
+import FileSupport
 import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
+import SystemPackage
 
 /// Assembles a store on this device from a whole copy and the deltas to it.
 ///
@@ -102,14 +104,23 @@ struct StoreAssembler: Sendable {
         guard let size = delta[.store]?.size, let baseSize = base[.store]?.size else {
             preconditionFailure("a manifest names its store")
         }
-        let file = try await context.blocking { try PatchedFile(at: url, byteCount: size) }
+        let file = try await context.blocking {
+            try LocalFile.writing(url.path) { () throws(Errno) in
+                // A symbolic link at this path could lead to another user's file.
+                let file = try OpenFile(path: url.path, O_RDWR | O_NOFOLLOW)
+                try file.truncate(to: size)
+                return file
+            }
+        }
         var reader = DeltaReader(baseSize: baseSize, size: size)
         do {
             for try await chunk in content {
                 try Task.checkCancellation()
                 reader = try await context.blocking { [reader] in
                     var reader = reader
-                    try reader.read(chunk) { try file.write($1, at: $0) }
+                    try reader.read(chunk) { offset, bytes in
+                        try LocalFile.writing(url.path) { () throws(Errno) in try file.write(bytes, at: offset) }
+                    }
                     return reader
                 }
             }
@@ -117,7 +128,9 @@ struct StoreAssembler: Sendable {
         } catch let error as DeltaReader.Malformed {
             throw StoreSyncError.corrupt(delta.path(of: .store, in: hierarchy), error.reason)
         }
-        try await context.blocking { try file.synchronize() }
+        try await context.blocking {
+            try LocalFile.writing(url.path) { () throws(Errno) in try file.synchronize() }
+        }
     }
 
     /// Checks that the whole copy that a pass has opened is the store that its manifest names.

@@ -30,6 +30,8 @@ public struct WholeStoreDownloadRequest: Sendable {
         /// No other program may have the store open.
         case file
         /// By writing into it in one transaction: for an SQLite store that other programs keep open.
+        ///
+        /// In WAL mode the store must have the page size of the downloaded one.
         case transaction
     }
 

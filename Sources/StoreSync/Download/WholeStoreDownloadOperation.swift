@@ -210,7 +210,7 @@ public actor WholeStoreDownloadOperation: Operation {
     /// The rename is the last step that can fail. A transaction may be on disk although its commit failed.
     private func mayHaveReplaced(after error: any Error) -> Bool {
         guard request.replacement == .transaction, let error = error as? StoreSyncError else { return false }
-        return error.code != .busy && error.code != .localChanges
+        return ![.busy, .localChanges, .unsupportedFormat].contains(error.code)
     }
 
     /// Replaces the store with the download, which is verified.

@@ -53,7 +53,8 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
     init?(_ store: LocalStore, copyingTo destination: URL) {
         do {
             guard SQLiteHeader.isAtStart(of: store.url) else { return nil }
-            var configuration = Configuration.ofThisPackage
+            try store.refuseForeignFiles()
+            var configuration = Configuration.ofPages
             // The transaction stays open between reads.
             configuration.allowsUnsafeTransactions = true
             configuration.busyMode = .immediateError

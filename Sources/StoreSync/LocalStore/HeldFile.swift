@@ -50,7 +50,7 @@ final class HeldFile: HeldStore {
     }
 
     private func readInPlace(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        let bytes = try StoreSnapshot.reading(store) { try file.read(at: offset, upTo: count) }
+        let bytes = try StoreSnapshot.reading(store.url, or: .storeNotFound) { try file.read(at: offset, upTo: count) }
         // Not needed for what counts in the end, but it saves sending the rest of the file in vain.
         guard store.fingerprint == fingerprint else { throw StoreSnapshot.writtenWhileRead(store) }
         return bytes

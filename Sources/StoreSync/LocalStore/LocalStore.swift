@@ -152,18 +152,14 @@ struct LocalStore: Sendable {
 
     var fingerprint: Fingerprint? { (try? status).map(Fingerprint.init) }
 
-    /// The files next to the store that belong to it while it's open, or after a process that had it open died.
-    var sideFiles: [String] {
-        ["-wal", "-journal", "-shm"].map { url.path + $0 }.filter { access($0, F_OK) == 0 }
-    }
-
     /// Opens the store with SQLite; `nil` if it isn't an SQLite database.
     ///
     /// - Parameter timeout: How long to wait for other connections, in seconds.
     /// - Returns: A connection, to be closed by the caller.
-    /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`; `CancellationError`.
+    /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`, `unsupportedFormat`; `CancellationError`.
     func openDatabase(timeout: TimeInterval) throws -> DatabaseQueue? {
         guard SQLiteHeader.isAtStart(of: url) else { return nil }
+        try refuseForeignFiles()
         do {
             return try open(readonly: false, timeout)
         } catch let error as DatabaseError
@@ -183,12 +179,9 @@ struct LocalStore: Sendable {
     var directory: URL { url.deletingLastPathComponent() }
 
     private func open(readonly: Bool, _ timeout: TimeInterval) throws -> DatabaseQueue {
-        var configuration = Configuration.ofThisPackage
+        var configuration = Configuration.ofPages
         configuration.readonly = readonly
         configuration.busyMode = .cancellable(timeout)
-        let queue = try DatabaseQueue(path: url.path, configuration: configuration)
-        // SQLite checks the file only when it first reads from it.
-        try queue.inDatabase { _ = try Int.fetchOne($0, sql: "PRAGMA schema_version") }
-        return queue
+        return try DatabaseQueue(path: url.path, configuration: configuration)
     }
 }

@@ -12,6 +12,18 @@ enum SQLiteHeader {
         SQLiteFile.bytes(ofFileAt: url.path, at: 0, count: magic.count) == magic
     }
 
+    /// How a journal and a log begin.
+    private static let sideFileMagics: [[UInt8]] = [
+        [0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7], [0x37, 0x7F, 0x06, 0x82], [0x37, 0x7F, 0x06, 0x83],
+    ]
+
+    /// Whether a journal or a log of SQLite may begin with these bytes, of which there are eight unless it's shorter.
+    ///
+    /// Empty, or with zeros at its start, it holds no transaction.
+    static func isAtStart(ofSideFile start: [UInt8]) -> Bool {
+        start.allSatisfy { $0 == 0 } || sideFileMagics.contains { start.starts(with: $0) }
+    }
+
     /// Sets whether a database is opened with a write-ahead log; no connection may have it open.
     static func setUsesLog(_ usesLog: Bool, in url: URL) throws {
         let version: UInt8 = usesLog ? 2 : 1

@@ -6,7 +6,7 @@ import GRDB
 /// The files next to a store that belong to its replacement.
 extension StoreReplacement {
     /// The suffixes that SQLite and this package append to the name of a database.
-    private static let suffixes = ["", "-journal", "-wal", "-shm", "-mode"]
+    private static let suffixes = ["", "-mode"] + LocalStore.sideSuffixes
 
     /// The prefix of the names.
     ///

@@ -17,7 +17,7 @@ extension StoreReplacement {
                 "The downloaded store isn't an SQLite database, so it can't be written into \(store.path) while that is open. Close it."
             )
         }
-        var configuration = Configuration.ofThisPackage
+        var configuration = Configuration.ofPages
         configuration.readonly = true
         let source = try DatabaseQueue(path: download.path, configuration: configuration)
         defer { try? source.close() }
@@ -72,8 +72,11 @@ extension StoreReplacement {
         let sizes = try [source, destination].map { try Int.fetchOne($0, sql: "PRAGMA page_size") }
         guard sizes[0] != sizes[1] else { return }
         throw StoreSyncError(
-            .busy,
-            "\(store.path) has another page size than its replacement, so it can't be replaced while it's open. Close it."
+            .unsupportedFormat,
+            """
+            \(store.path) is in WAL mode and has another page size than its replacement, so SQLite can't write that into it. \
+            Close the store in all programs, then pull it as a file.
+            """
         )
     }
 }

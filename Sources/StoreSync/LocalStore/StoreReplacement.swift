@@ -74,12 +74,12 @@ struct StoreReplacement {
         do {
             database = try store.openDatabase(timeout: 2)
         } catch let error as StoreSyncError where error.code == .corrupt {
-            guard case .anything = expectation else { throw error }
-            return try replaceFile { $0.fingerprint == fingerprint }
+            guard case (.anything, .rename) = (expectation, mode) else { throw error }
+            database = nil
         }
         // Closed in every case: only that releases the locks.
         defer { try? database?.close() }
-        if let database, database.inDatabase({ sqlite3_db_readonly($0.sqliteConnection, "main") == 1 }) {
+        if isReadOnly(database) {
             throw StoreSyncError(
                 .cannotWrite,
                 """
@@ -99,6 +99,11 @@ struct StoreReplacement {
                 "\(store.path) isn't an SQLite database, so it can't be written into while it's open. Close it."
             )
         }
+    }
+
+    private func isReadOnly(_ database: DatabaseQueue?) -> Bool {
+        database?.inDatabase { sqlite3_db_readonly($0.sqliteConnection, "main") == 1 }
+            ?? (SQLiteHeader.isAtStart(of: store.url) && access(store.url.path, W_OK) != 0)
     }
 
     /// The error for a store with changes that its replacement would lose.
@@ -166,11 +171,16 @@ struct StoreReplacement {
 
     // MARK: Files
 
+    /// Replaces a file that SQLite can't open: another kind of file, or a damaged or an encrypted database.
     private func replaceFile(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
-        try refuseSurvivors()
+        // Compared before it's locked: the descriptor that reads it, when closed, would drop the lock.
         if case .unchanged(let acceptable) = expectation {
             guard acceptable.contains(try StoreSnapshot.digest(store).root) else { throw localChanges }
         }
+        // Held until the file is replaced: programs that use such a database have locks on it.
+        let lock = try SQLiteLock(ofFileAt: store.url.path)
+        defer { lock?.release() }
+        try refuseSurvivors()
         try rename(ifUnchanged: isUnchanged)
     }
 
@@ -181,7 +191,13 @@ struct StoreReplacement {
 
     /// Refuses or removes side files of a missing or unreadable store: SQLite would take them for those of the new
     /// store.
+    ///
+    /// If neither store is SQLite's by its header, they may be those of an encrypted database, and nothing is removed.
     private func refuseSurvivors() throws {
+        guard [store.url, download].contains(where: SQLiteHeader.isAtStart) else {
+            return try StoreSnapshot.refuseSideFiles(of: store)
+        }
+        try store.refuseForeignFiles()
         let survivors = store.sideFiles
         guard !survivors.isEmpty else { return }
         guard case .anything = expectation else {

@@ -18,7 +18,7 @@ extension StoreSnapshot {
         }
     }
 
-    /// Checks that a store is an SQLite database whose tables can be read.
+    /// Checks that a store is an SQLite database whose schema and tables can be read.
     ///
     /// Blocks as long as reading the store takes.
     ///
@@ -31,7 +31,11 @@ extension StoreSnapshot {
             defer { try? database.close() }
             let tables: [String]
             do {
-                tables = try database.read(readTables)
+                tables = try database.read { db in
+                    // Unlike a copy, a synchronization needs the whole schema.
+                    try db.execute(sql: "PRAGMA writable_schema = RESET")
+                    return try readTables(db)
+                }
             } catch {
                 throw StoreSyncError(database: error, at: store.url.path).orCancellation
             }

@@ -10,8 +10,8 @@ extension StoreSnapshot {
         throw StoreSyncError(
             .unsupportedFormat,
             """
-            \(file) exists next to \(store.path), but the store isn't an SQLite database that can be read. \
-            Nothing was copied: part of the store may be in that file. Close the store in the program that uses it.
+            \(file) exists, but \(store.path) isn't an SQLite database that can be read. Nothing was changed: \
+            part of the store may be in that file. Close the store in the program that uses it. If that file isn't the store's, move it away.
             """
         )
     }
@@ -81,10 +81,12 @@ extension StoreSnapshot {
         from url: URL,
         _ body: ([UInt8]) throws -> Void = { _ in }
     ) throws -> (byteCount: Int64, root: ContentRoot) {
-        try reading(store) { try ContentRoot.ofFile(at: url, store.pages, body) }
+        try reading(url, or: .storeNotFound) { try ContentRoot.ofFile(at: url, store.pages, body) }
     }
 
-    static func reading<Result>(_ store: LocalStore, _ body: () throws -> Result) throws -> Result {
+    /// Runs a body that reads a file, and translates the errors of the file system into one with this code.
+    static func reading<Result>(_ url: URL, or code: StoreSyncError.Code, _ body: () throws -> Result) throws -> Result
+    {
         do {
             return try body()
         } catch let error as StoreSyncError {
@@ -93,8 +95,8 @@ extension StoreSnapshot {
             throw error
         } catch {
             throw StoreSyncError(
-                .storeNotFound,
-                "\(store.path) can't be read on this device. Check its permissions.",
+                code,
+                "\(url.path) can't be read on this device. Check its permissions and the disk.",
                 cause: error
             )
         }

@@ -20,7 +20,10 @@ struct StoreSnapshot: Sendable {
     ///
     /// Two snapshots of equal content have the same digest, on any device and with any version of SQLite. Blocks.
     var contentRoot: ContentRoot {
-        get throws { try knownRoot ?? StoreSnapshot.reading(url) { try ContentRoot.ofFile(at: url, pages).root } }
+        get throws {
+            try knownRoot
+                ?? StoreSnapshot.reading(url, or: .cannotWrite) { try ContentRoot.ofFile(at: url, pages).root }
+        }
     }
 
     /// Copies a store, which may be open and written to meanwhile.
@@ -98,7 +101,7 @@ struct StoreSnapshot: Sendable {
 
     /// Creates a snapshot whose copy is an existing file.
     init(at url: URL, _ pages: PageHash) throws {
-        let size = try Self.reading(url) { try url.resourceValues(forKeys: [.fileSizeKey]).fileSize }
+        let size = try Self.reading(url, or: .cannotWrite) { try url.resourceValues(forKeys: [.fileSizeKey]).fileSize }
         guard let size else { preconditionFailure("every file has a size") }
         self.init(url: url, byteCount: Int64(size), pages, knownRoot: nil)
     }
@@ -120,21 +123,11 @@ struct StoreSnapshot: Sendable {
     /// - Returns: The bytes; fewer than `count` only at the end.
     /// - Throws: ``StoreSyncError``.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        try Self.reading(url) {
+        try Self.reading(url, or: .cannotWrite) {
             let handle = try FileHandle(forReadingFrom: url)
             defer { try? handle.close() }
             try handle.seek(toOffset: UInt64(offset))
             return try handle.readBlock(of: count)
-        }
-    }
-
-    private static func reading<Result>(_ url: URL, _ body: () throws -> Result) throws -> Result {
-        do {
-            return try body()
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            throw StoreSyncError(writing: url, error)
         }
     }
 
@@ -185,7 +178,9 @@ struct StoreSnapshot: Sendable {
             }
             verdict = error.message
         }
-        guard verdict == "ok" else {
+        // Without a table that it can't parse, SQLite finds pages that are in no table.
+        let damage = DatabaseError(resultCode: .SQLITE_CORRUPT)
+        guard verdict == "ok" || damage.fault(ofDatabaseAt: store.url.path) == .unknownSchema else {
             throw StoreSyncError(
                 .corrupt,
                 "The store on the remote is damaged or has not arrived completely: \(verdict ?? "no answer"). Try again later."

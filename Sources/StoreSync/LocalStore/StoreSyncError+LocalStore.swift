@@ -6,8 +6,11 @@ import SystemPackage
 extension StoreSyncError {
     /// Translates an error of SQLite for a local store.
     init(database error: any Error, at path: String) {
+        let fault = (error as? DatabaseError)?.fault(ofDatabaseAt: path)
         switch (error as? DatabaseError)?.resultCode {
-        case _ where (error as? DatabaseError)?.fault(ofDatabaseAt: path) == .reading:
+        case _ where fault == .unknownSchema:
+            self.init(.unsupportedFormat, DatabaseFault.unknownSchema(of: path, error), cause: error)
+        case _ where fault == .reading:
             self.init(.cannotWrite, DatabaseFault.unreadable("\(path) on this device"), cause: error)
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "\(path) is being used by another program. Close it there, or try again.", cause: error)

@@ -58,8 +58,9 @@ extension StateDirectory {
             try await keychain(for: key, entitlements: nil, on: executor).blitzAll()
         } catch let error as KeychainError where [.wrongLock, .deviceSecretMissing].contains(error.code) {
             let file = applicationKeychainURL(for: key)
-            for ending in ["-wal", "-shm", "-journal", ""] {
-                try? FileManager.default.removeItem(atPath: file.path + ending)
+            // The keychain last: while it's there, an interrupted removal is repeated.
+            for suffix in LocalStore.sideSuffixes + [""] {
+                try? FileManager.default.removeItem(atPath: file.path + suffix)
             }
         }
     }

@@ -75,6 +75,31 @@ final class DatabaseFaultTests {
         #expect(fault(.SQLITE_CORRUPT) == .damage)
     }
 
+    /// Gives the database a trigger in a syntax that no SQLite has yet.
+    private func useLaterSyntax() throws {
+        let database = try database()
+        try database.writeWithoutTransaction { db in
+            try db.execute(sql: "CREATE TRIGGER guard BEFORE INSERT ON note BEGIN SELECT 1; END")
+            try db.execute(
+                sql: "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' LATER' WHERE name = 'guard'"
+            )
+        }
+        try database.close()
+    }
+
+    @Test("A schema that SQLite can't parse is no damage in a whole file, and a damaged page beside it is")
+    func unknownSchema() throws {
+        try useLaterSyntax()
+        #expect(fault(.SQLITE_CORRUPT) == .unknownSchema)
+        let content = try Data(contentsOf: URL(filePath: path))
+        var damaged = content
+        damaged.replaceSubrange(4096..<8192, with: Data(repeating: 7, count: 4096))
+        for content in [damaged, content.prefix(6000)] {
+            try content.write(to: URL(filePath: path))
+            #expect(fault(.SQLITE_CORRUPT) == .damage)
+        }
+    }
+
     @Test("A file that can't be read again isn't called damaged")
     func unreadable() throws {
         // A link to itself is an error for every user. Permissions wouldn't hold back root.

@@ -31,6 +31,23 @@ struct StoreErrorTests {
         }
     }
 
+    @Test("A schema that this SQLite can't parse needs a newer one, as the error says, and isn't called damaged")
+    func laterSyntax() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let app = try fixture.app("laptop")
+        try app.writeWithoutTransaction { db in
+            try db.execute(sql: "CREATE VIEW later AS SELECT 1; PRAGMA writable_schema = ON")
+            try db.execute(sql: "UPDATE sqlite_schema SET sql = sql || ' OF LATER' WHERE name = 'later'")
+        }
+        try app.close()
+        let opening = #expect(throws: StoreChangesError.self) { try fixture.open("laptop") }
+        let reading = #expect(throws: StoreChangesError.self) { try StoreSchema(storeAt: fixture.storeURL("laptop")) }
+        for error in [opening, reading] {
+            #expect(error?.code == .unsupportedFormat)
+            #expect(error?.message.contains("can't read the schema of laptop.sqlite") == true, "\(error as Any)")
+        }
+    }
+
     @Test("A store that can be read, but whose log can't be created, can't be written, as the error says")
     func noLog() throws {
         let fixture = try SynchronizedStoreTests.Fixture()

@@ -230,10 +230,33 @@ struct StoreReplacementTests {
 
     @Test("Side files without a store are reported, since SQLite would take them for the new store's")
     func orphans() throws {
-        try Data(repeating: 1, count: 100).write(to: URL(fileURLWithPath: url.path + "-wal"))
+        try (SQLiteStart.log + Data(count: 100)).write(to: URL(fileURLWithPath: url.path + "-wal"))
         #expect(code(.absent) == .localChanges)
         try replace(.anything)
         #expect(try Store.notes(in: url) == new)
+    }
+
+    @Test("A damaged store that another program has open is busy, and is replaced once it's closed")
+    func damagedAndOpen() throws {
+        try Store.write(old.sorted(), to: url)
+        let program = try SQLProgram(opening: url, mode: "WAL")
+        try program.sql("INSERT INTO note VALUES ('another')")
+        try program.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        try program.sql("BEGIN IMMEDIATE")
+        var damaged = try Data(contentsOf: url)
+        damaged.replaceSubrange(100..<4096, with: Data(repeating: 7, count: 3996))
+        let file = try FileHandle(forWritingTo: url)
+        try file.write(contentsOf: damaged)
+        try file.close()
+        #expect(code(.anything) == .busy)
+        #expect(code(.anything, mode: .writeIntoOpenStore) == .corrupt)
+        #expect(try Data(contentsOf: url) == damaged)
+        #expect(try sideFiles.count == 2)
+        program.kill()
+        #expect(code(.anything, mode: .writeIntoOpenStore) == .corrupt)
+        try replace(.anything)
+        #expect(try Store.notes(in: url) == new)
+        #expect(try sideFiles.isEmpty)
     }
 
     @Test("A store that isn't SQLite's is compared and replaced as a file")

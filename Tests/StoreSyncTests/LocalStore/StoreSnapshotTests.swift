@@ -156,9 +156,9 @@ struct StoreSnapshotTests {
         #expect(try Data(contentsOf: copy.url) == Data("<store/>".utf8))
         try Data().write(to: place("empty"))
         #expect(try snapshot(place("empty")).byteCount == 0)
-        for suffix in ["-wal", "-journal"] {
+        for (suffix, start) in [("-wal", SQLiteStart.log), ("-journal", SQLiteStart.journal)] {
             let side = URL(fileURLWithPath: store.path + suffix)
-            try Data("x".utf8).write(to: side)
+            try start.write(to: side)
             #expect {
                 try snapshot(store)
             } throws: {
