@@ -4,47 +4,11 @@ import OperationsTesting
 import RemoteStorage
 import TestSupport
 import Testing
-import ThreadSupport
 
 @testable import StoreSync
 
 @Suite("Transfers that are retried", .timeLimit(.minutes(60)))
 struct RetriedTransferTests {
-    /// Fails one request to the storage, once.
-    private final class FailingRequest: Sendable {
-        private static let kinds = [
-            "status of", "list of", "read of", "write of", "directory", "copy to", "move to", "removal of",
-        ]
-        private let remaining = Locked<Int?>(nil)
-
-        /// Fails the request that comes after `count` others.
-        func arm(after count: Int) { remaining.withLock { $0 = count } }
-
-        /// Lets all requests pass, and returns whether one has failed.
-        func disarm() -> Bool {
-            remaining.withLock { remaining in
-                defer { remaining = nil }
-                return remaining == nil
-            }
-        }
-
-        func check(_ step: String) throws {
-            guard Self.kinds.contains(where: { step.hasPrefix("before \($0)") }) else { return }
-            let fails = remaining.withLock { remaining in
-                guard let count = remaining else { return false }
-                remaining = count == 0 ? nil : count - 1
-                return count == 0
-            }
-            if fails { throw RemoteError(.unavailable, "The request was lost.") }
-        }
-    }
-
-    private static let options: OperationOptions = {
-        var options = OperationOptions()
-        options.retry = RetryPolicy(maximumAttempts: 2, initialDelay: .zero) { _ in true }
-        return options
-    }()
-
     @Test(
         "D10: a push and a pull of which any one request fails succeed in the next attempt of the same run",
         arguments: [nil, "secret"]
@@ -70,7 +34,7 @@ struct RetriedTransferTests {
                     backend: a.backend,
                     state: a.state
                 ),
-                options: Self.options
+                options: .retriedOnce
             ).value
             hasFailed = pushing.disarm()
             deltas += upload.storedBytes < upload.bytes / 4 ? 1 : 0
@@ -83,7 +47,7 @@ struct RetriedTransferTests {
                     backend: b.backend,
                     state: b.state
                 ),
-                options: Self.options
+                options: .retriedOnce
             ).value
             hasFailed = pulling.disarm() || hasFailed
             #expect(try RowStore.rows(in: b.store) == RowStore.rows(in: a.store), "request \(number)")

@@ -30,7 +30,7 @@ extension WebDAVBackend {
     /// Copies a file to a name that no other client uses.
     private func copyFile(_ source: RemotePath, to destination: RemotePath) async throws {
         // A repeated request may find the copy that the first one created, and replaces it.
-        let outcome = try await sendMove(.copy, source, to: destination, isDirectory: false, overwrites: true)
+        let outcome = try await sendMove(.copy, source, to: destination, overwrites: true)
         guard case .refused(let response) = outcome else { return }
         guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
         throw error(response, at: destination)

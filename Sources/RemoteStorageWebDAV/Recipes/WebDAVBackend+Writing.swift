@@ -166,7 +166,7 @@ extension WebDAVBackend {
             try await createDirectory(at: aside)
             try await place(temporary)
             var overwrites = existing != nil
-            while case .refused(let response) = try await moveFile(temporary, to: path, overwrites: overwrites) {
+            while case .refused(let response) = try await sendMove(.move, temporary, to: path, overwrites: overwrites) {
                 // Another client wrote the file in the meantime. This write counts as the later one, and replaces it.
                 guard !overwrites, try await status(of: path)?.kind == .file else { throw error(response, at: path) }
                 overwrites = true
@@ -184,11 +184,6 @@ extension WebDAVBackend {
         case refused(HTTPResponse)
     }
 
-    /// Moves a temporary file of this client, whose name no other client uses.
-    func moveFile(_ source: RemotePath, to destination: RemotePath, overwrites: Bool) async throws -> MoveOutcome {
-        try await sendMove(.move, source, to: destination, isDirectory: false, overwrites: overwrites)
-    }
-
     /// Sends a COPY or MOVE.
     ///
     /// If a MOVE was sent twice and its source is missing, the first one succeeded: no other client moves the source.
@@ -196,7 +191,7 @@ extension WebDAVBackend {
         _ method: WebDAVMoveMethod,
         _ source: RemotePath,
         to destination: RemotePath,
-        isDirectory: Bool,
+        isDirectory: Bool = false,
         overwrites: Bool
     ) async throws -> MoveOutcome {
         var request = HTTPRequest(

@@ -29,6 +29,8 @@ public actor ApplicationRegistrationOperation: Operation {
     /// It should throw when its task is cancelled.
     public typealias Delegate = @Sendable (EncryptionQuestion) async throws -> EncryptionDecision
 
+    private let given: ApplicationRegistrationRequest
+    /// The request of this attempt, which decides whether ``ApplicationRegistrationRequest/registersAgain`` applies.
     var request: ApplicationRegistrationRequest
     let hierarchy: ApplicationHierarchy
     let hooks: any ApplicationRegistrationHooks
@@ -54,7 +56,7 @@ public actor ApplicationRegistrationOperation: Operation {
         state: StateDirectory,
         delegate: @escaping Delegate
     ) {
-        self.request = request
+        (given, self.request) = (request, request)
         hierarchy = ApplicationHierarchy(request.application)
         hooks = backend.applicationRegistrationHooks
         replacement = backend.applicationReplacementHooks
@@ -91,6 +93,7 @@ public actor ApplicationRegistrationOperation: Operation {
     ///   `applicationChanged`, `encryptionMismatch`, `encryptionDowngraded`, `passwordRequired`, `deregistered`,
     ///   `unsupportedStorage` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationRegistration {
+        request = given
         do {
             return try await attempt(context)
         } catch {

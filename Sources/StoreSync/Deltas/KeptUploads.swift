@@ -15,8 +15,9 @@ struct KeptUploads: Sendable {
     /// - Parameters:
     ///   - published: The uploads that were on the remote before.
     ///   - manifest: The manifest of the new upload.
-    ///   - own: This device's records of its own uploads: those on the remote, and a published one, if there is any,
-    ///     that is missing there and not included. Any other name under this client was planted, and is ignored.
+    ///   - own: This device's records of its own uploads: the new one, those on the remote, and the newest published one,
+    ///     if there is any, that is missing there and not included. Any other name under this client was planted, and is
+    ///     ignored.
     ///   - damaged: Uploads that can't be assembled any more.
     init(
         _ published: PublishedStores,
@@ -64,8 +65,13 @@ extension PublishedStores {
         // An upload whose manifest couldn't be read may build on any other.
         let unread = names.subtracting(opened).subtracting(included)
         guard !records.contains(where: { unread.contains($0.name) }) else { return [] }
-        // So may an upload whose manifest hasn't arrived.
-        let late = records.contains { $0.isPublished && !names.contains($0.name) && !included.contains($0.name) }
+        // So may an upload whose manifest hasn't arrived. Manifests don't name all older uploads, so those don't count.
+        let own = Set(records.map(\.name))
+        let newest = manifests.filter { own.contains($0.name) }.max { $0.name < $1.name }
+        let oldest = newest.flatMap { Lineage.oldestRemoved(namedBy: $0, onRemote: names) }
+        let late = records.contains {
+            $0.isPublished && !names.contains($0.name) && !included.contains($0.name) && oldest ?? $0.name <= $0.name
+        }
         let removable = Set(records.filter { !$0.isPublished || included.contains($0.name) && !late }.map(\.name))
             .subtracting(StoreChain.uploadsNeeded(by: manifests))
         return folders.filter { removable.contains($0) && !names.contains($0) }

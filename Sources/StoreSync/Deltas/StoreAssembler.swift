@@ -75,8 +75,8 @@ struct StoreAssembler: Sendable {
 
     private func prefix(of kept: ArraySlice<NotedChunk>, _ manifest: StoreManifest) async throws -> OpenedPrefix? {
         let path = manifest.path(of: .store, in: hierarchy)
-        guard !kept.isEmpty, let start = try await open(path, 0..<Int64(OpenedPrefix.startBytes)) else { return nil }
-        return OpenedPrefix(kept, start: try await start.bytes(upTo: OpenedPrefix.startBytes))
+        guard !kept.isEmpty, let start = try await open(path, 0..<Int64(EpochKey.sealedHeaderBytes)) else { return nil }
+        return OpenedPrefix(kept, start: try await start.bytes(upTo: EpochKey.sealedHeaderBytes))
     }
 
     /// Applies a delta to a store.

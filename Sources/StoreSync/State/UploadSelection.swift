@@ -35,8 +35,8 @@ struct UploadSelection: Sendable {
         )
     }
 
-    /// The oldest published upload of a client that isn't among `names`, if there is any.
-    static func firstPublished(
+    /// The newest published upload of a client that isn't among `names`, if there is any.
+    static func lastPublished(
         by client: RemoteIdentifier,
         besides names: Set<UploadName>
     ) throws -> UploadSelection {
@@ -44,7 +44,7 @@ struct UploadSelection: Sendable {
         return UploadSelection(
             sql: """
                 isPublished AND client = ? AND generation || '-' || upload NOT IN (SELECT value FROM json_each(?))
-                ORDER BY generation LIMIT 1
+                ORDER BY generation DESC LIMIT 1
                 """,
             arguments: [client.rawValue, try StateSchema.encode(known)]
         )

@@ -196,7 +196,6 @@ extension SynchronizationOperation {
         let sequence = publication.head.last?.sequence ?? 0
         let new = publication.sets.filter { $0.sequence > memory.sequence ?? 0 }
         published.sequence = sequence
-        publishedChanges += new.reduce(0) { $0 + $1.changeCount }
         var tail = publication.sets
         // A device that began with a baseline doesn't have its own older sets any more, and needs none of them.
         if (memory.segments.last?.last ?? memory.removed) + UInt64(tail.count) < sequence {
@@ -227,6 +226,8 @@ extension SynchronizationOperation {
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
         try await remember(memory, context)
         published.memory = memory
+        // Only now, since a retry publishes again what isn't remembered as published.
+        publishedChanges += new.reduce(0) { $0 + $1.changeCount }
     }
 
     /// Creates files of this client with sets of a publication, and remembers each.

@@ -20,6 +20,15 @@ enum Lineage {
         return seen.subtracting(known)
     }
 
+    /// The uploads that this device or the writers of the heads know, and that are missing and not included.
+    static func missing(
+        from names: Set<UploadName>,
+        _ manifests: [StoreManifest],
+        _ memory: RollbackMemory
+    ) -> Set<UploadName> {
+        witnessed(by: manifests).subtracting(names).union(memory.missing(from: names, manifests))
+    }
+
     /// Says why a known upload may be missing that no other upload includes.
     static func reasons(forMissing name: UploadName, among manifests: [StoreManifest]) -> String {
         let newest = manifests.map(\.name.generation).max() ?? 0
@@ -50,7 +59,19 @@ enum Lineage {
     /// A manifest has room for ``StoreManifest/maximumNames`` names.
     static func named(of contained: Set<UploadName>, onRemote names: Set<UploadName>) -> Set<UploadName> {
         let there = contained.intersection(names)
-        let room = min(max(StoreManifest.maximumNames - there.count, 0), maximumRemoved)
-        return there.union(contained.subtracting(names).sorted(by: >).prefix(room))
+        return there.union(contained.subtracting(names).sorted(by: >).prefix(roomForRemoved(besides: there.count)))
+    }
+
+    /// The oldest removed upload that a manifest names; `nil` if it names all removed uploads of its store.
+    ///
+    /// Whether the store contains an older upload that the manifest doesn't name is unknown.
+    static func oldestRemoved(namedBy manifest: StoreManifest, onRemote names: Set<UploadName>) -> UploadName? {
+        let removed = manifest.includes.subtracting(names)
+        let isFull = removed.count >= roomForRemoved(besides: manifest.includes.count - removed.count)
+        return isFull ? removed.min() : nil
+    }
+
+    private static func roomForRemoved(besides count: Int) -> Int {
+        min(max(StoreManifest.maximumNames - count, 0), maximumRemoved)
     }
 }

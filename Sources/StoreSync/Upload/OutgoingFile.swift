@@ -19,7 +19,7 @@ struct OutgoingFile: Sendable {
         /// How its pages are digested.
         var pages: PageHash { sealing?.key.pageHash ?? .plain }
         /// The number of bytes before the first chunk.
-        var startBytes: Int64 { sealing == nil ? 0 : Int64(NotedPrefix.startBytes) }
+        var startBytes: Int64 { sealing == nil ? 0 : Int64(EpochKey.sealedHeaderBytes) }
         /// The number of bytes that were sent before.
         var sentBytes: Int64 { prefix.map { startBytes + $0.storedBytes } ?? 0 }
     }

@@ -44,7 +44,12 @@ extension UploadTransfer {
             form.pages,
             on: workers
         )
-        let subject = plan.transferSubject(in: document, salt: form.sealing?.salt ?? [])
+        let subject = content.transferSubject(
+            of: plan.manifest.name,
+            plan.record.document,
+            in: document,
+            salt: form.sealing?.salt ?? []
+        )
         let noted = try await context.blocking { [prefix = form.prefix] in
             try journal.begin(subject, after: prefix?.chunks ?? [], receipts)
         }
@@ -62,13 +67,6 @@ extension UploadTransfer {
             }
         }
         return (file, form.sentBytes)
-    }
-}
-
-extension UploadPlan {
-    /// The subject of the transfer's journal.
-    func transferSubject(in document: DocumentRegistration, salt: [UInt8]) -> TransferJournal.Subject {
-        content.transferSubject(of: manifest.name, record.document, in: document, salt: salt)
     }
 }
 

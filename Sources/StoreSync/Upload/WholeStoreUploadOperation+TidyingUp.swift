@@ -59,12 +59,12 @@ extension WholeStoreUploadOperation {
         }
         do {
             let client = manifest.name.client
-            let there = published.names.union(published.folders).filter { $0.client == client }
+            let there = published.names.union(published.folders).filter { $0.client == client }.union([manifest.name])
             let known = published.names.union(published.included).union(manifest.includes)
             let (own, damaged) = try await context.blocking { [state, key] in
                 (
                     try state.uploads(for: key, .named(there))
-                        + state.uploads(for: key, .firstPublished(by: client, besides: known)),
+                        + state.uploads(for: key, .lastPublished(by: client, besides: known)),
                     try state.damagedUploads(for: key)
                 )
             }

@@ -4,10 +4,11 @@ import RemoteStorage
 extension VerificationOperation {
     /// Checks where the document's change sets begin, the clients' heads, and the files with older change sets.
     func checkChangeSets(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
+        // Listed first: the first device writes the origin before its head.
+        let names = try await backend.synchronizationHooks.listSyncHeads(document).compactMap { SyncHeadName($0) }
         var origin: SyncOrigin?
         let path = document.syncOrigin
         let isThere = try await check(path, .syncOrigin(identity)) { origin = try SyncOrigin($0, at: path) }
-        let names = try await backend.synchronizationHooks.listSyncHeads(document).compactMap { SyncHeadName($0) }
         if !isThere, !names.isEmpty {
             problem(
                 path,
@@ -25,18 +26,19 @@ extension VerificationOperation {
             let role = ApplicationSeal.Role.syncHead(name, since: origin.identifier, of: identity)
             try await checkLog(path, role) { head = try SyncHead($0, named: name, at: path) }
             for segment in head?.segments ?? [] {
-                try await check(segment, of: name.client, since: origin, identity, document)
+                try await check(segment, of: name, since: origin, identity, document)
             }
         }
     }
 
     private func check(
         _ segment: SyncSegment,
-        of client: RemoteIdentifier,
+        of head: SyncHeadName,
         since origin: SyncOrigin,
         _ identity: DocumentIdentity,
         _ document: DocumentHierarchy
     ) async throws {
+        let client = head.client
         let path = document.syncSegment(segment, of: client)
         guard !known.contains(path) else { return }
         let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin.identifier, of: identity)
@@ -44,7 +46,8 @@ extension VerificationOperation {
             let numbers = segment.first..<segment.last + 1
             _ = try EncodedSets.decode(content[...], numbers, of: client, at: path)
         }
-        if !isThere {
+        // A client that shortens its log replaces the head first.
+        if !isThere, try await hooks.fetchItem(at: document.syncHead(head)) != nil {
             let advice = "Wait, or run storesync vacuum on that client's device, which publishes it again."
             problem(path, code: "missing", "It has not arrived, or was removed. \(advice)")
         }

@@ -5,8 +5,32 @@ import SyncCryptography
 
 /// Checks of a document's info and structure.
 extension VerificationOperation {
+    /// Checks a document.
+    ///
+    /// Another device may delete it meanwhile. What was found then doesn't count.
     func checkDocument(
         _ document: DocumentHierarchy,
+        _ own: RemoteIdentifier?,
+        _ progress: TransferProgress
+    ) async throws {
+        let former = report.problems
+        try await checkContent(of: document, own, progress)
+        guard report.problems != former, try await isDeleted(document, progress.context) else { return }
+        report.problems = former
+        try await checkContent(of: document, own, progress)
+    }
+
+    /// Returns whether a document has been deleted, or is being deleted.
+    private func isDeleted(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
+        let (path, role) = (document.documentInfo, ApplicationSeal.Role.documentInfo(document.document))
+        let bytes = try await hooks.fetchFile(at: path)
+        let info = bytes.flatMap { try? DocumentInfo(seal.open($0, as: role, at: path), at: path) }
+        let isLost = bytes == nil ? try await wasLost(document, context) : false
+        return try await wasDeleted(document, info, isThere: bytes != nil || isLost)
+    }
+
+    private func checkContent(
+        of document: DocumentHierarchy,
         _ own: RemoteIdentifier?,
         _ progress: TransferProgress
     ) async throws {

@@ -1,4 +1,3 @@
-import ContentDigests
 import Operations
 import RemoteStorage
 
@@ -101,17 +100,8 @@ extension VerificationOperation {
                 if try await hooks.fetchItem(at: source) != nil { try await refresh(fixed, from: source) }
                 continue
             }
-            let (wanted, found) = try await (ContentRootHasher.digest(expected), ContentRootHasher.digest(actual))
-            guard wanted != found else { continue }
+            guard try await digest(of: expected).root != digest(of: actual).root else { continue }
             try await refresh(fixed, from: source)
         }
-    }
-}
-
-extension ContentRootHasher {
-    fileprivate static func digest(_ content: RemoteContent) async throws -> ContentRoot {
-        var hasher = ContentRootHasher()
-        for try await chunk in content { hasher.update(chunk) }
-        return hasher.finalize()
     }
 }

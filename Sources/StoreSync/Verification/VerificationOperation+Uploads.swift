@@ -17,29 +17,43 @@ extension VerificationOperation {
         var deltas = DeltaVerification(assembler, at: url)
         defer { deltas.removeFile() }
         damaged = []
+        var present = published.names
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
-            try await checkUpload(name, &deltas)
+            if try await !checkUpload(name, &deltas) { present.remove(name) }
         }
         try await context.blocking { [state, damaged, key = key(of: assembler.hierarchy)] in
             // Only for documents that this device is registered with: verifying registers nothing.
             if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
         }
-        checkMemory(memory, published, deltas.manifests, assembler.hierarchy)
+        try await checkMemory(memory, present, deltas.manifests, assembler)
         return deltas.manifests
     }
 
     /// Compares the remote with this device's memory of the document.
+    ///
+    /// - Parameters:
+    ///   - memory: This device's memory.
+    ///   - names: The uploads that are published. A manifest that doesn't open is reported as such.
+    ///   - manifests: The manifests that opened.
+    ///   - assembler: Knows the document.
+    /// - Throws: What the hooks throw.
     private func checkMemory(
         _ memory: RollbackMemory,
-        _ published: PublishedStores,
+        _ names: Set<UploadName>,
         _ manifests: [StoreManifest],
-        _ document: DocumentHierarchy
-    ) {
-        // A manifest that doesn't open is reported as such.
-        let witnessed = Lineage.witnessed(by: manifests).subtracting(published.names)
-        for name in witnessed.union(memory.missing(from: published.names, manifests)).sorted() {
+        _ assembler: StoreAssembler
+    ) async throws {
+        var (missing, manifests) = (Lineage.missing(from: names, manifests, memory), manifests)
+        guard !missing.isEmpty else { return }
+        // A device may have published since the listing, and have removed what its upload includes.
+        let now = try await PublishedStores.list(backend.wholeStoreUploadHooks, assembler.hierarchy)
+        for name in now.names.subtracting(names).sorted() {
+            if let manifest = try await readManifest(name, assembler).manifest { manifests.append(manifest) }
+        }
+        missing = Lineage.missing(from: now.names, manifests, memory)
+        for name in missing.sorted() {
             problem(
-                document.manifest(name),
+                assembler.hierarchy.manifest(name),
                 code: "rolledBack",
                 """
                 \(name.atStart) was seen before and is missing now. \(Lineage.reasons(forMissing: name, among: manifests)) \
@@ -49,17 +63,52 @@ extension VerificationOperation {
         }
     }
 
-    private func checkUpload(_ name: UploadName, _ deltas: inout DeltaVerification) async throws {
-        let (document, identity) = (deltas.assembler.hierarchy, deltas.assembler.identity)
-        let path = document.manifest(name)
+    /// Reads a manifest, and reports it if it doesn't open.
+    ///
+    /// - Parameters:
+    ///   - name: The upload.
+    ///   - assembler: Knows the document.
+    /// - Returns: The manifest if it opens, and whether its file exists.
+    /// - Throws: What the hooks throw.
+    private func readManifest(
+        _ name: UploadName,
+        _ assembler: StoreAssembler
+    ) async throws -> (manifest: StoreManifest?, isThere: Bool) {
+        let path = assembler.hierarchy.manifest(name)
         var manifest: StoreManifest?
-        let role = ApplicationSeal.Role.manifest(name, of: identity)
-        try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
-        guard let manifest else { return }
+        let role = ApplicationSeal.Role.manifest(name, of: assembler.identity)
+        let isThere = try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
+        return (manifest, isThere)
+    }
+
+    /// Checks an upload.
+    ///
+    /// Its owner may remove it meanwhile, the manifest before the other files. What was found then doesn't count.
+    ///
+    /// - Parameters:
+    ///   - name: The upload.
+    ///   - deltas: The stores that are pushed as deltas.
+    /// - Returns: Whether the upload is still published.
+    /// - Throws: What the hooks throw.
+    private func checkUpload(_ name: UploadName, _ deltas: inout DeltaVerification) async throws -> Bool {
+        let read = try await readManifest(name, deltas.assembler)
+        guard let manifest = read.manifest else { return read.isThere }
         deltas.note(manifest)
-        let problemsBefore = report.problems.count
-        try await checkFiles(of: manifest, &deltas)
-        if report.problems.count > problemsBefore { damaged.insert(name) }
+        let former = report.problems
+        var failure: RemoteError?
+        do {
+            try await checkFiles(of: manifest, &deltas)
+        } catch let error as RemoteError where error.code == .unavailable {
+            failure = error
+        }
+        guard failure != nil || report.problems != former else { return true }
+        guard try await hooks.fetchFile(at: deltas.assembler.hierarchy.manifest(name)) != nil else {
+            report.problems = former
+            return false
+        }
+        if let failure { throw failure }
+        damaged.insert(name)
+        return true
     }
 
     private func checkFiles(of manifest: StoreManifest, _ deltas: inout DeltaVerification) async throws {
@@ -138,7 +187,7 @@ extension VerificationOperation {
     ) async throws -> (root: ContentRoot, byteCount: Int64, sealedBytes: Int64) {
         let pages = seal.pageHash
         guard let key = seal.key else {
-            let digest = try await digest(of: content, progress)
+            let digest = try await digest(of: content.counted(by: progress))
             return (digest.root, digest.byteCount, digest.byteCount)
         }
         let opening = FileOpening(context: seal.context(role), salt: salt)
@@ -149,12 +198,10 @@ extension VerificationOperation {
         return (root, summary.plainBytes, summary.sealedBytes)
     }
 
-    func digest(
-        of content: RemoteContent,
-        _ progress: TransferProgress
-    ) async throws -> (root: ContentRoot, byteCount: Int64) {
+    /// Returns the digest and the size of a file as it's on the remote.
+    func digest(of content: RemoteContent) async throws -> (root: ContentRoot, byteCount: Int64) {
         var hasher = ContentRootHasher()
-        for try await chunk in content.counted(by: progress) {
+        for try await chunk in content {
             try Task.checkCancellation()
             hasher.update(chunk)
         }

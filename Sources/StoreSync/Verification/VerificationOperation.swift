@@ -8,11 +8,13 @@ import SyncCryptography
 /// devices left is only reported.
 public actor VerificationOperation: Operation {
     let hierarchy: ApplicationHierarchy
-    var repairs: Bool
+    /// Whether this attempt repairs what this device left: not if the state of the application is unknown.
+    var repairs = false
     let backend: any RemoteBackend
     let hooks: any VerificationHooks
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
+    private let mayRepair: Bool
     var seal: ApplicationSeal
     var report = VerificationReport()
     /// Every path that belongs to the application; other paths in the listing are foreign.
@@ -39,7 +41,7 @@ public actor VerificationOperation: Operation {
     ) {
         hierarchy = ApplicationHierarchy(application)
         seal = ApplicationSeal(application: application, key: nil)
-        self.repairs = repairs
+        mayRepair = repairs
         self.backend = backend
         hooks = backend.verificationHooks
         self.state = state
@@ -56,7 +58,8 @@ public actor VerificationOperation: Operation {
     ///
     /// - Throws: ``StoreSyncError``, among others `applicationMissing` and `remoteUnavailable`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> VerificationReport {
-        try await translatingErrors {
+        beginAttempt()
+        return try await translatingErrors {
             let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
                 .map { try RemoteIdentifier($0) }
             try await checkStagings(context)
@@ -94,6 +97,15 @@ public actor VerificationOperation: Operation {
             try await readRest(of: files, progress)
             return report
         }
+    }
+
+    /// Forgets what a former attempt has found, but not what it has repaired.
+    private func beginAttempt() {
+        (repairs, seal) = (mayRepair, ApplicationSeal(application: hierarchy.application, key: nil))
+        (known, damaged, read) = ([], [], [])
+        let repaired = report.repaired
+        report = VerificationReport()
+        report.repaired = repaired
     }
 
     // MARK: Reporting
@@ -199,12 +211,16 @@ public actor VerificationOperation: Operation {
         _ progress: TransferProgress,
         namesStrangers: Bool = true
     ) async throws {
-        for (path, _) in files where !read.contains(path) {
+        for (path, item) in files where !read.contains(path) {
             do {
                 guard let content = try await hooks.openFile(at: path) else { continue }
-                count(path, try await digest(of: content, progress).byteCount)
+                count(path, try await digest(of: content.counted(by: progress)).byteCount)
             } catch let error as RemoteError where Self.isOfOneFile(error) {
                 unreadable(path, error)
+            } catch let error as RemoteError where error.code == .unavailable {
+                // It may be unavailable only because it was replaced or removed while it was read.
+                guard let now = try await hooks.fetchItem(at: path) else { continue }
+                guard let tag = now.tag, let former = item.tag, tag != former else { throw error }
             }
             guard namesStrangers, !known.contains(path), !isOurs(path) else { continue }
             report.warnings.append("\(path) doesn't belong there; it does no harm.")

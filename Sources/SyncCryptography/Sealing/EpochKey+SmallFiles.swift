@@ -40,7 +40,7 @@ extension EpochKey {
         try? SealedHeader.read(Array(start.prefix(sealedHeaderBytes))).header.epoch
     }
 
-    /// The number of bytes of a sealed file that ``epoch(ofSealed:)`` needs.
+    /// The number of bytes before the first chunk of a sealed file: ``epoch(ofSealed:)`` needs them.
     package static var sealedHeaderBytes: Int { SealedHeader.byteCount }
 
     /// Opens a small file in memory.

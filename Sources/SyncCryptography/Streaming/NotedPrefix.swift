@@ -2,8 +2,6 @@ package import ContentDigests
 
 /// The beginning of a file that was sent before, sealed or not, after which a pass resumes.
 package struct NotedPrefix: Sendable {
-    /// The number of bytes before the first chunk of a sealed file.
-    package static let startBytes = SealedHeader.byteCount
     /// The size of the seal of a sealed file's chunk, in bytes.
     package static let sealBytes = ChunkRecord.sealBytes
 

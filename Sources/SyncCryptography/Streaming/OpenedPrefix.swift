@@ -2,10 +2,7 @@ package import ContentDigests
 
 /// The beginning of a sealed file that was opened before, after which a pass resumes.
 package struct OpenedPrefix: Sendable {
-    /// The number of bytes before the first chunk of a sealed file.
-    package static let startBytes = SealedHeader.byteCount
-
-    /// The sealed file's first ``startBytes`` bytes.
+    /// The sealed file's bytes before the first chunk.
     let start: [UInt8]
     /// The number of chunks, at least 1.
     let count: Int

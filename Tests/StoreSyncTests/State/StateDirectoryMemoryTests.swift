@@ -129,10 +129,11 @@ struct StateDirectoryMemoryTests {
         #expect(try selected(.named(names)) == [2, 10])
         #expect(try selected(.named([])) == [])
         let client = uploads[0].name.client
-        #expect(try selected(.firstPublished(by: client, besides: [])) == [2])
-        #expect(try selected(.firstPublished(by: client, besides: [uploads[1].name, StateFixture.name(9)])) == [9])
-        #expect(try selected(.firstPublished(by: client, besides: [uploads[0].name, uploads[1].name])) == [])
-        #expect(try selected(.firstPublished(by: former.name.client, besides: [planted])) == [4])
+        #expect(try selected(.lastPublished(by: client, besides: [])) == [9])
+        #expect(try selected(.lastPublished(by: client, besides: [uploads[1].name, StateFixture.name(9)])) == [9])
+        #expect(try selected(.lastPublished(by: client, besides: [uploads[0].name])) == [2])
+        #expect(try selected(.lastPublished(by: client, besides: [uploads[0].name, uploads[1].name])) == [])
+        #expect(try selected(.lastPublished(by: former.name.client, besides: [planted])) == [4])
     }
 
     @Test("more uploads can be named than a query has parameters")
