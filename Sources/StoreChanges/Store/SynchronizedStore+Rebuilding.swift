@@ -143,7 +143,7 @@ extension SynchronizedStore {
             }
         }
 
-        /// Builds a replica beside the former one; returns the state of the former one that gave its sets.
+        /// Builds a replica beside the former one; returns the state that the former one had when it gave its sets.
         private func build(from former: FormerReplica) throws -> FormerState? {
             try SynchronizedStore.remove(rebuilt)
             try SynchronizedStore.createReplica(at: rebuilt, from: sources.beginning, identity) {

@@ -18,7 +18,7 @@ extension LocalStore {
     /// database. Another file has such a name by chance.
     var sideFiles: [String] { sideFiles(of: .sqlite) }
 
-    /// Throws if another file has the name of one that SQLite would keep next to this store.
+    /// Throws if another file has the name of a file that SQLite would keep next to this store.
     ///
     /// SQLite takes it for its own, and removes or overwrites it.
     func refuseForeignFiles() throws {
