@@ -78,17 +78,20 @@ struct VerificationRaceTests {
         #expect(try scene.damaged() == [])
     }
 
-    /// A storage that can't go on with a file that was replaced or removed while it was read.
-    private struct InterruptedReads: InterceptingBackend {
+    /// A storage that can't continue reading a file that was replaced or removed meanwhile.
+    private actor InterruptedReads: InterceptingBackend {
         let base: any RemoteBackend
-        let path: RemotePath
-        let whileReading: @Sendable () async throws -> Void
+        private let path: RemotePath
+        private let whileReading: @Sendable () async throws -> Void
+
+        init(base: any RemoteBackend, path: RemotePath, whileReading: @escaping @Sendable () async throws -> Void) {
+            (self.base, self.path, self.whileReading) = (base, path, whileReading)
+        }
 
         func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-            guard let content = try await base.read(path, range: range), path == self.path else {
-                return try await base.read(path, range: range)
-            }
-            return RemoteContent(length: content.length) {
+            let content = try await base.read(path, range: range)
+            guard let content, path == self.path else { return content }
+            return RemoteContent(length: content.length) { [whileReading] in
                 {
                     try await whileReading()
                     throw RemoteError(.unavailable, "It was replaced or removed while it was read.", path: path)
@@ -97,7 +100,7 @@ struct VerificationRaceTests {
         }
     }
 
-    @Test("A verification goes on if the storage can't finish reading a file because its owner has removed it")
+    @Test("A verification continues if the storage can't finish reading a file because its owner has removed it")
     func interruptedRead() async throws {
         let scene = try await Scene(password: nil)
         let path = WholeStoreFile.store.path(in: scene.document.upload(scene.store))
