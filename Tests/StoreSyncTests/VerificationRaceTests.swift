@@ -147,7 +147,8 @@ struct VerificationRaceTests {
     @Test("Edits that a vacuum removes while they are verified aren't missing")
     func vacuum() async throws {
         let fixture = try Fixture()
-        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
+        let devices = try await fixture.devicesWithNotes("a", "b")
+        let (a, b) = (devices[0], devices[1])
         func write(_ device: Device) async throws {
             try device.execute("INSERT INTO note (title, bytes) VALUES ('\(device.name)', randomblob(70000))")
             _ = try await device.synchronize().value
