@@ -78,7 +78,7 @@ import Testing
         )
         try await pair.laptop.synchronize()
         _ = try await pair.phone.notes.synchronize(pair.app).value
-        #expect(events.transactions == [["delete 1", "delete 2", "insert 1", "insert 2"]])
+        #expect(events.transactions == [["delete 2", "delete 1", "insert 2", "insert 1"]])
         let titles = try await pair.app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY id") }
         #expect(titles == ["tea", "milk"])
     }

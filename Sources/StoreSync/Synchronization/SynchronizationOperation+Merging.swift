@@ -59,7 +59,8 @@ extension SynchronizationOperation {
                 news: news.log,
                 allowsDeletions: request.allowsDeletions,
                 taking: side,
-                keepingFormer: { copy = try asideStore.keep($0) }
+                // A preview merges into a copy.
+                keepingFormer: { if !request.isPreview { copy = try asideStore.keep($0) } }
             )
             let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
             let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import StoreChanges
 import Testing
 import ThreadSupport
@@ -80,12 +81,12 @@ extension TakenSideTests {
 
     @Test(
         "What an app writes after the copy of a backup that the document replaces is an edit",
-        arguments: ["delete", "wal"]
+        arguments: [false, true]
     )
-    func writtenWhileMerging(journalMode: String) async throws {
+    func writtenWhileMerging(usesLog: Bool) async throws {
         let fixture = try Fixture()
         let (a, b) = try await restoredBackup(fixture)
-        try a.execute("PRAGMA journal_mode = \(journalMode)")
+        if usesLog { try DatabasePool(path: a.store.path).close() }
         let count = Locked(0)
         let written = try writing(a, count, fixture) { $0 == "store set aside" }
         let result = try await take(.remote, written)
