@@ -283,7 +283,29 @@ struct SyncCatalog: Sendable {
         let older = try await segments.concurrentMap(atMost: reading.filesAtATime) { segment in
             try await received(sets(in: segment, of: client, upTo: reading.maximumBytes), after: last)
         }
-        return older.flatMap(\.self) + (try await received(head.tail, after: last))
+        let sets = older.flatMap(\.self) + (try await received(head.tail, after: last))
+        try check(sets, named: head)
+        return sets
+    }
+
+    /// Checks that each set is what its successor names, and the last one what the head names.
+    ///
+    /// Without encryption, a damaged set may still be readable.
+    private func check(_ sets: [ReceivedSet], named head: SyncHead) throws {
+        let named = sets.dropFirst().map(\.header.predecessor) + [head.content.last?.digest]
+        for (set, digest) in zip(sets, named) where set.digest != digest {
+            let (client, number) = (head.name.client, set.header.id.sequence)
+            let segment = head.segments.first { $0.first <= number && number <= $0.last }
+            let path = segment.map { hierarchy.syncSegment($0, of: client) } ?? hierarchy.syncHead(head.name)
+            let reason = "its change set \(number) isn't what the next one names"
+            throw writtenAgain(StoreSyncError(.corrupt, "\(path) on the remote is damaged: \(reason)."), by: client)
+        }
+    }
+
+    /// Adds to the error of a damaged file how it's written again.
+    private func writtenAgain(_ error: StoreSyncError, by client: RemoteIdentifier) -> StoreSyncError {
+        let remedy = "If this lasts, run storesync vacuum on client \(client)'s device, which writes it again."
+        return StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
     }
 
     /// Reads a file with older change sets of a client.
@@ -307,8 +329,7 @@ struct SyncCatalog: Sendable {
             let opened = try open(bytes, as: role, at: path)
             return try EncodedSets.decode(opened[...], segment.first..<segment.last + 1, of: client, at: path)
         } catch let error as StoreSyncError where [.corrupt, .tampered].contains(error.code) {
-            let remedy = "If this lasts, run storesync vacuum on client \(client)'s device, which writes it again."
-            throw StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
+            throw writtenAgain(error, by: client)
         }
     }
 
