@@ -283,9 +283,9 @@ struct SyncCatalog: Sendable {
         let older = try await segments.concurrentMap(atMost: reading.filesAtATime) { segment in
             try await received(sets(in: segment, of: client, upTo: reading.maximumBytes), after: last)
         }
-        let sets = older.flatMap(\.self) + (try await received(head.tail, after: last))
-        try check(sets, named: head)
-        return sets
+        let all = older.flatMap(\.self) + (try await received(head.tail, after: last))
+        try check(all, named: head)
+        return all
     }
 
     /// Checks that each set is what its successor names, and the last one what the head names.

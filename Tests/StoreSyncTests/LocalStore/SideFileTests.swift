@@ -37,7 +37,7 @@ struct SideFileTests {
     }
 
     @Test(
-        "and isn't SQLite's stays as it is when a file is copied and replaced by a file",
+        "A file with a log's name that isn't SQLite's stays when a file is copied and replaced by a file",
         arguments: LocalStore.sideSuffixes
     )
     func unrelated(suffix: String) throws {
@@ -53,7 +53,7 @@ struct SideFileTests {
     }
 
     @Test(
-        "and isn't SQLite's keeps SQLite from opening the store, because SQLite would remove it",
+        "A database isn't opened beside a file with a log's name that SQLite would remove",
         arguments: ["-journal", "-wal"]
     )
     func besideDatabase(suffix: String) throws {
@@ -71,7 +71,7 @@ struct SideFileTests {
     }
 
     @Test(
-        "and isn't SQLite's keeps a database from being put beside it",
+        "A database isn't put beside a file with a log's name that isn't SQLite's",
         arguments: LocalStore.sideSuffixes,
         [nil, "a file"]
     )
@@ -85,7 +85,7 @@ struct SideFileTests {
         #expect(try Data(contentsOf: store.file(name)) == diary)
     }
 
-    @Test("and isn't a file keeps SQLite from opening the store")
+    @Test("A database isn't opened beside a directory with a log's name")
     func directory() throws {
         try store.make("old")
         try FileManager.default.createDirectory(at: store.file("store-wal"), withIntermediateDirectories: false)
@@ -99,7 +99,7 @@ struct SideFileTests {
     ]
 
     @Test(
-        "and is empty, or begins as SQLite's do, may hold a part of a store that SQLite can't read",
+        "A log that is empty, or begins as SQLite's do, may hold a part of a store that SQLite can't read",
         arguments: starts
     )
     func counts(suffix: String, start: Data) throws {

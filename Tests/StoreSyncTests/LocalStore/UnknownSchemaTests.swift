@@ -51,12 +51,15 @@ struct UnknownSchemaTests {
         return try StoreSnapshot.take(of: LocalStore(other.url), at: download).url
     }
 
-    @Test("is copied and read in place as any other", arguments: ["DELETE", "WAL"])
+    @Test(
+        "A store with a newer SQLite's schema is copied and read in place as any other",
+        arguments: ["DELETE", "WAL"]
+    )
     func copies(mode: String) throws {
         let app = try app(mode)
         let local = try LocalStore(store.url)
         try StoreSnapshot.checkSource(local)
-        let snapshot = try StoreSnapshot.take(of: local, at: store.file("copy"))
+        let snapshot = try StoreSnapshot.take(of: local, at: store.file("snapshot"))
         let held = HeldDatabase(local, copyingTo: store.file("other copy"))
         #expect((held != nil) == (mode == "WAL"))
         if let held {
@@ -69,7 +72,7 @@ struct UnknownSchemaTests {
     }
 
     @Test(
-        "is replaced, by another such store too",
+        "A store with a newer SQLite's schema is replaced, by another such store too",
         arguments: ["DELETE", "WAL"],
         [StoreReplacement.Mode.rename, .writeIntoOpenStore]
     )
@@ -89,7 +92,7 @@ struct UnknownSchemaTests {
     }
 
     @Test(
-        "is busy while the app writes to it, and keeps the app's commits",
+        "A store with a newer SQLite's schema is busy while the app writes to it, and keeps the commits",
         arguments: ["DELETE", "WAL"],
         [StoreReplacement.Mode.rename, .writeIntoOpenStore]
     )
@@ -105,12 +108,12 @@ struct UnknownSchemaTests {
         #expect(try values() == ["mine too"])
     }
 
-    @Test("counts as a whole download, and as a damaged one if it's cut off or a page is damaged")
+    @Test("A download with a newer SQLite's schema is whole, or damaged if it's cut off or a page is damaged")
     func checkedDownload() throws {
         let download = try download()
         let root = try StoreSnapshot.check(download: download, copyingTo: store.file("copy"))
         #expect(try root == StoreSnapshot(at: download, .plain).contentRoot)
-        try FileManager.default.removeItem(at: store.file("copy"))
+        try FileManager.default.removeItem(at: store.file("snapshot"))
         let content = try Data(contentsOf: download)
         var damaged = content
         // The root of the items' tree: no page is of kind 7.
@@ -124,7 +127,7 @@ struct UnknownSchemaTests {
         }
     }
 
-    @Test("isn't synchronized record by record, and the error says that a newer SQLite is needed")
+    @Test("A store with a newer SQLite's schema isn't merged, and the error says that a newer SQLite is needed")
     func records() throws {
         let error = #expect(throws: StoreSyncError.self) { try StoreSnapshot.checkDatabase(LocalStore(store.url)) }
         #expect(error?.code == .unsupportedFormat)
