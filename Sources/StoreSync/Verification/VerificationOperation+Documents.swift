@@ -23,10 +23,15 @@ extension VerificationOperation {
     /// Returns whether a document has been deleted, or is being deleted.
     private func isDeleted(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
         let (path, role) = (document.documentInfo, ApplicationSeal.Role.documentInfo(document.document))
-        let bytes = try await hooks.fetchFile(at: path)
-        let info = bytes.flatMap { try? DocumentInfo(seal.open($0, as: role, at: path), at: path) }
-        let isLost = bytes == nil ? try await wasLost(document, context) : false
-        return try await wasDeleted(document, info, isThere: bytes != nil || isLost)
+        do {
+            let bytes = try await hooks.fetchFile(at: path)
+            let info = bytes.flatMap { try? DocumentInfo(seal.open($0, as: role, at: path), at: path) }
+            let isLost = bytes == nil ? try await wasLost(document, context) : false
+            return try await wasDeleted(document, info, isThere: bytes != nil || isLost)
+        } catch let error as RemoteError where Self.isOfOneFile(error) {
+            // It's a problem already that this file can't be read.
+            return false
+        }
     }
 
     private func checkContent(

@@ -113,7 +113,7 @@ struct UnknownSchemaTests {
         let download = try download()
         let root = try StoreSnapshot.check(download: download, copyingTo: store.file("copy"))
         #expect(try root == StoreSnapshot(at: download, .plain).contentRoot)
-        try FileManager.default.removeItem(at: store.file("snapshot"))
+        try FileManager.default.removeItem(at: store.file("copy"))
         let content = try Data(contentsOf: download)
         var damaged = content
         // The root of the items' tree: no page is of kind 7.
