@@ -133,7 +133,7 @@ struct DamagedCheckpointTests {
 
     @Test(
         "Whatever number or bytes a checkpoint has in one place, a device joins and goes on, or fails with an error",
-        arguments: TestDepth.seeds(quick: 4, ci: 20, deep: 1000)
+        arguments: TestDepth.seeds(quick: 4, deep: 1000)
     )
     func anyValue(seed: UInt64) throws {
         let fixture = try Fixture()
