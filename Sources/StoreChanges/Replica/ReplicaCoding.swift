@@ -132,14 +132,6 @@ extension LookupKey {
         return [.blob(prefix(kind)), .blob(writer.bytes)]
     }
 
-    /// The encoded keys of a kind whose first cell is a row's name aren't less than the first value, and are less than the
-    /// second one.
-    static func bounds(of kind: Kind, beginningWith row: RowName) -> [StoredValue] {
-        let first = LookupKey(table: "", kind: kind, cells: [.row(row)]).encoded
-        // No cell begins with this byte.
-        return [.blob(first), .blob(first + [UInt8.max])]
-    }
-
     /// How the encoded keys of a kind begin.
     private static func prefix(_ kind: Kind) -> [UInt8] {
         var writer = ByteWriter()

@@ -33,7 +33,7 @@ struct DanglingNumbers {
         var isFound = false
         try forEachColumn(leadingTo: row.table) { child, kind, position in
             guard !isFound else { return }
-            let bounds = position == 0 ? LookupKey.bounds(of: kind, beginningWith: row.row) : LookupKey.bounds(of: kind)
+            let bounds = LookupKey.bounds(of: kind, beginningWith: position == 0 ? [.row(row.row)] : [])
             try forEachCell(at: position, of: kind, in: child, bounds) { isFound = isFound || $0 == .row(row.row) }
         }
         return isFound
