@@ -205,15 +205,8 @@ struct SyncCatalog: Sendable {
     private func head(_ name: SyncHeadName) async throws -> SyncHead? {
         let path = hierarchy.syncHead(name)
         guard let bytes = try await fetch(path, upTo: SyncFileName.maximumBytes(at: path)) else { return nil }
-        let head = try SyncHead(
-            open(bytes, as: .syncHead(name, since: origin, of: identity), at: path),
-            named: name,
-            at: path
-        )
-        guard head.origin == origin else {
-            throw StoreSyncError.corrupt(path, "it belongs to a former document of that name")
-        }
-        return head
+        let opened = try open(bytes, as: .syncHead(name, since: origin, of: identity), at: path)
+        return try SyncHead(opened, named: name, since: origin, at: path)
     }
 
     /// How the files of a head are read.
@@ -298,14 +291,8 @@ struct SyncCatalog: Sendable {
             let segment = head.segments.first { $0.first <= number && number <= $0.last }
             let path = segment.map { hierarchy.syncSegment($0, of: client) } ?? hierarchy.syncHead(head.name)
             let reason = "its change set \(number) isn't what the next one names"
-            throw writtenAgain(StoreSyncError(.corrupt, "\(path) on the remote is damaged: \(reason)."), by: client)
+            throw SyncSegment.damaged(path, reason, by: client)
         }
-    }
-
-    /// Adds to the error of a damaged file how it's written again.
-    private func writtenAgain(_ error: StoreSyncError, by client: RemoteIdentifier) -> StoreSyncError {
-        let remedy = "If this lasts, run storesync vacuum on client \(client)'s device, which writes it again."
-        return StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
     }
 
     /// Reads a file with older change sets of a client.
@@ -329,7 +316,7 @@ struct SyncCatalog: Sendable {
             let opened = try open(bytes, as: role, at: path)
             return try EncodedSets.decode(opened[...], segment.first..<segment.last + 1, of: client, at: path)
         } catch let error as StoreSyncError where [.corrupt, .tampered].contains(error.code) {
-            throw writtenAgain(error, by: client)
+            throw SyncSegment.writtenAgain(by: client, error)
         }
     }
 

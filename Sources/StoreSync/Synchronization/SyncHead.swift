@@ -36,9 +36,10 @@ struct SyncHead: Hashable, Sendable {
     /// - Parameters:
     ///   - bytes: The file's content.
     ///   - name: Its name, with which the content must agree.
+    ///   - document: The document's origin, with which the content must agree, too.
     ///   - path: Where it is, for errors.
     /// - Throws: ``StoreSyncError``.
-    init(_ bytes: [UInt8], named name: SyncHeadName, at path: RemotePath) throws {
+    init(_ bytes: [UInt8], named name: SyncHeadName, since document: UUID, at path: RemotePath) throws {
         var reader = FieldReader(bytes[...])
         guard reader.remaining >= 4 else { throw StoreSyncError.corrupt(path, "it is cut off") }
         let count = Int(reader.integer(UInt32.self))
@@ -57,6 +58,9 @@ struct SyncHead: Hashable, Sendable {
             let published = values["published"]?.date,
             case .data(let content)? = values["head"]
         else { throw StoreSyncError.corrupt(path, "a value is missing") }
+        guard origin == document else {
+            throw StoreSyncError.corrupt(path, "it belongs to a former document of that name")
+        }
         (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
         self.removed = UInt64(removed)
         self.removals = removals

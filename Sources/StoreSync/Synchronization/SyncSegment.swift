@@ -32,6 +32,30 @@ struct SyncSegment: Hashable, Sendable, Codable {
     }
 
     var name: String { "\(first)-\(last)-\(unique)\(Self.suffix)" }
+
+    /// Adds to the error of a damaged file how it's written again.
+    static func writtenAgain(by client: RemoteIdentifier, _ error: StoreSyncError) -> StoreSyncError {
+        let remedy = "If this lasts, run storesync vacuum on client \(client)'s device, which writes it again."
+        return StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
+    }
+
+    /// The error that a client's file can be read, but isn't what another file names.
+    static func damaged(_ path: RemotePath, _ reason: String, by client: RemoteIdentifier) -> StoreSyncError {
+        writtenAgain(by: client, StoreSyncError(.corrupt, "\(path) on the remote is damaged: \(reason)."))
+    }
+}
+
+/// Change sets of a client that follow one another, as their neighbours know them.
+struct SetRun {
+    /// What the first set names as its predecessor.
+    let predecessor: SetDigest
+    /// What the set after the last one names.
+    let last: SetDigest
+
+    init?(_ sets: [EncodedChangeSet]) {
+        guard let first = sets.first, let last = sets.last else { return nil }
+        (predecessor, self.last) = (first.header.predecessor, last.digest)
+    }
 }
 
 /// Encoded change sets in a file, each after its size in 8 bytes.

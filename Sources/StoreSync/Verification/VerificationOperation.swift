@@ -171,17 +171,28 @@ public actor VerificationOperation: Operation {
 
     /// Reads a file of the document's log, which may be larger than others, and passes its content to `check`.
     ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - role: What it is.
+    ///   - explain: Adds to the error of a damaged file what to do about it.
+    ///   - check: Reads the content.
     /// - Returns: Whether the file exists.
+    /// - Throws: ``RemoteError`` of the whole storage; `CancellationError`.
     @discardableResult
     func checkLog(
         _ path: RemotePath,
         _ role: ApplicationSeal.Role,
+        explaining explain: (StoreSyncError) -> StoreSyncError = { $0 },
         _ check: ([UInt8]) throws -> Void
     ) async throws -> Bool {
         let limit = SyncFileName.maximumBytes(at: path)
         let hooks = backend.synchronizationHooks
         return try await self.check(path, fetching: { try await hooks.fetchSyncFile(at: $0, upTo: limit) }) { bytes in
-            try check(seal.open(bytes, as: role, at: path, upTo: limit))
+            do {
+                try check(seal.open(bytes, as: role, at: path, upTo: limit))
+            } catch let error as StoreSyncError where [.corrupt, .tampered].contains(error.code) {
+                throw explain(error)
+            }
         }
     }
 

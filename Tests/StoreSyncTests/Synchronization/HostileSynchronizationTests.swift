@@ -62,14 +62,22 @@ struct HostileSynchronizationTests {
         }
     }
 
+    /// The unsealed head at a path on the storage.
+    private func head(at path: String, _ fixture: Fixture) throws -> SyncHead {
+        let files = fixture.files()
+        let origin = try #require(files.first { $0.key.hasSuffix("origin.plist") }?.value)
+        let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
+        let since = try SyncOrigin(Array(origin), at: .root).identifier
+        return try SyncHead(Array(#require(files[path])), named: name, since: since, at: .root)
+    }
+
     @Test("Numbers in an unsealed head that no device could count on are refused, or do no harm", arguments: [0, 1, 2])
     func greatNumbers(kind: Int) async throws {
         let fixture = try Fixture()
         let (a, b, c) = try await devices(fixture)
         let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
         let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
-        let former = try #require(fixture.files()[path])
-        var head = try SyncHead(Array(former), named: name, at: .root)
+        var head = try head(at: path, fixture)
         let next = SyncHeadName(client: name.client, sequence: name.sequence, number: name.number + 1)
         (head.name, head.content.number) = (next, next.number)
         let last = try #require(head.content.last)
@@ -97,7 +105,7 @@ struct HostileSynchronizationTests {
         let (a, _, _) = try await devices(fixture)
         let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
         let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
-        var head = try SyncHead(Array(#require(fixture.files()[path])), named: name, at: .root)
+        var head = try head(at: path, fixture)
         let last = SeenSet((1 << 62) - 1, try #require(head.content.last).digest)
         (head.segments, head.tail, head.removed) = ([], [], last.sequence)
         for number in 1...6 {

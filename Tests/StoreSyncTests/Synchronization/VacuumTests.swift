@@ -71,6 +71,9 @@ struct VacuumTests {
         try fixture.put(bytes, at: file)
         let waiting = try await b.synchronize().value
         #expect(waiting.warnings.contains { $0.contains("run storesync vacuum on client") }, "\(waiting.warnings)")
+        let problems = try await b.verify().value.problems
+        #expect(problems.count == 1 && problems[0].path.hasSuffix(file), "\(problems)")
+        #expect(problems.first?.message.contains("run storesync vacuum on client") == true, "\(problems)")
         #expect(try notes(b) != notes(a))
         _ = try await a.vacuum().value
         #expect(try segments(fixture).count == 1 && !segments(fixture).contains(file))
