@@ -301,12 +301,14 @@ struct SchemaReader {
     private func completed(_ reference: ForeignKey) throws -> ForeignKey {
         guard reference.parentColumns.isEmpty else { return reference }
         var reference = reference
-        reference.parentColumns = try String.fetchAll(
-            db,
-            sql: "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0 ORDER BY pk",
-            arguments: [reference.parent]
-        )
+        reference.parentColumns = try Self.primaryKey(of: reference.parent, in: db)
         return reference
+    }
+
+    /// The columns of a table's primary key, in its order; none if it declares none.
+    static func primaryKey(of table: String, in db: Database) throws -> [String] {
+        let sql = "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0 ORDER BY pk"
+        return try String.fetchAll(db, sql: sql, arguments: [table])
     }
 
     // MARK: Unique indexes

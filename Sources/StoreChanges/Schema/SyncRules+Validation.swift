@@ -28,6 +28,7 @@ extension SyncRules {
         for reference in references {
             try names.requireColumns(reference.columns, of: reference.table)
             try names.requireColumns(reference.parentColumns ?? [], of: reference.parent)
+            try names.requireAsManyColumns(reference)
         }
         for unique in uniques {
             try names.requireColumns(unique.columns, of: unique.table)
@@ -82,6 +83,21 @@ private struct RuledNames {
         if let unknown = columns.first(where: { column in !all.contains { $0.isSameName(as: column) } }) {
             throw invalid("a column “\(unknown)” of \(table)")
         }
+    }
+
+    /// Checks that a reference leads to as many columns as it has: otherwise it would be ignored.
+    func requireAsManyColumns(_ reference: SyncRules.Reference) throws {
+        let parentColumns = try reference.parentColumns ?? SchemaReader.primaryKey(of: reference.parent, in: db)
+        guard reference.columns.isEmpty || reference.columns.count != parentColumns.count else { return }
+        let isNamed = reference.parentColumns != nil
+        throw StoreChangesError(
+            .invalidRules,
+            """
+            The rules take (\(reference.columns.joined(separator: ", "))) of \(reference.table) for a reference to \
+            (\(parentColumns.joined(separator: ", "))) of \(reference.parent)\(isNamed ? "" : ", its primary key"). Name as many \
+            columns of \(reference.parent) under “parentColumns” as under “columns”.
+            """
+        )
     }
 
     func requireUniqueIndex(of columns: [String], of table: String) throws {

@@ -109,6 +109,37 @@ struct StoreSchemaTests {
         }
     }
 
+    @Test(
+        "A rule for a reference to fewer or more columns than it has is refused, and the error names them",
+        arguments: [
+            (["disk"], nil, "(disk) of song for a reference to (artist, disk) of album, its primary key. Name as many"),
+            (["artist", "disk"], ["disk"], "(artist, disk) of song for a reference to (disk) of album. Name as many"),
+            (["disk"], [], "(disk) of song for a reference to () of album. Name as many"),
+            ([], nil, "() of song"), (["disk", "artist"], nil, nil), (["disk"], ["disk"], nil),
+        ] as [([String], [String]?, String?)]
+    )
+    func unequalColumns(columns: [String], parentColumns: [String]?, problem: String?) throws {
+        let reference = SyncRules.Reference(
+            table: "song",
+            columns: columns,
+            parent: "album",
+            parentColumns: parentColumns
+        )
+        try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE album (disk INT UNIQUE, artist TEXT, PRIMARY KEY (artist, disk));
+                    CREATE TABLE song (id INTEGER PRIMARY KEY, artist TEXT, disk INT);
+                    """
+            )
+            let rules = SyncRules(references: [reference])
+            guard let problem else { return try rules.validate(db) }
+            let error = #expect(throws: StoreChangesError.self) { try rules.validate(db) }
+            #expect(error?.code == .invalidRules)
+            #expect(error?.message.contains(problem) == true, "\(error?.message ?? "")")
+        }
+    }
+
     @Test("A store's bookkeeping, views, virtual and shadow tables don't synchronize, and the reason is said")
     func excluded() throws {
         let schema = try schema(
