@@ -7,10 +7,11 @@ import TestSupport
 import Testing
 
 extension S3Tests {
-    @Suite("A bucket keeps the promises of every backend", .serialized)
+    @Suite("A bucket keeps the promises of every backend")
     struct ConformanceTests {
         @Test(
             "A bucket on SeaweedFS keeps the promises of every backend",
+            .serialized,
             .enabled(if: S3ServerKind.seaweedFS.isInstalled),
             arguments: BackendCheck.all
         )
@@ -22,7 +23,12 @@ extension S3Tests {
         private static let otherKinds: [S3ServerKind] =
             [S3ServerKind.moto].filter(\.isInstalled) + (S3ServerKind.triesSwift ? [.swift] : [])
 
-        @Test("A bucket on other servers keeps the promises of every backend", arguments: otherKinds, BackendCheck.all)
+        @Test(
+            "A bucket on other servers keeps the promises of every backend",
+            .serialized,
+            arguments: otherKinds,
+            BackendCheck.all
+        )
         func onOtherServers(kind: S3ServerKind, check: BackendCheck) async throws {
             try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 50, deep: 1100))
         }

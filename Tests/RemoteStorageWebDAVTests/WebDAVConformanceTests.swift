@@ -8,7 +8,7 @@ import Testing
 import WebDAVServers
 
 extension WebDAVTests {
-    @Suite("D14: A WebDAV share keeps the promises of every backend", .serialized)
+    @Suite("D14: A WebDAV share keeps the promises of every backend")
     struct ConformanceTests {
         /// Fewer rounds than in memory, because each needs many requests.
         private static let effort = BackendCheck.Effort(

@@ -150,5 +150,29 @@ extension CommandTests {
             #expect(try again.status == 0 && again.json()["unchanged"]?.boolean == true, "\(again)")
             try await mount.unmount()
         }
+
+        @Test("A verification without space for a store says that, and calls no upload damaged")
+        func verifying() async throws {
+            let fixture = try Fixture()
+            let (laptop, _) = try await devices(in: fixture)
+            try laptop.write("one", bytes: 1_500_000)
+            #expect(try await push(laptop).status == 0)
+            try laptop.write("two")
+            #expect(try await push(laptop).status == 0)
+            let directory = fixture.folder.appending(path: "small")
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+            let mount = try await Mount(at: directory, options: "size=512k")
+            let environment = Self.password.merging(["TMPDIR": directory.path]) { $1 }
+            let verify = try await laptop.run("verify", environment: environment)
+            try expectFull(verify, "on this device", 512)
+            try await mount.unmount()
+            try laptop.write("three")
+            let third = try await push(laptop)
+            #expect(
+                try #require(third.json()["storedBytes"]?.number) < 100_000,
+                "it builds on the intact upload: \(third)"
+            )
+            #expect(try await laptop.run("verify", environment: Self.password).status == 0)
+        }
     }
 }

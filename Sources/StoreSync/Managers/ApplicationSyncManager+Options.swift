@@ -72,11 +72,9 @@ extension ApplicationSyncManager {
 }
 
 extension OperationHandle {
-    /// Cancels a step that only this operation needs, once this operation ends as cancelled.
+    /// Cancels a step that only this operation needs, once this operation has ended, for whatever reason.
     func cancelling(_ step: any OperationReference) -> Self {
-        whenEnded { result in
-            if case .failure(let error) = result, error is CancellationError { step.cancel() }
-        }
+        whenEnded { _ in step.cancel() }
         return self
     }
 }

@@ -155,6 +155,11 @@ extension VerificationOperation {
         )
     }
 
+    /// Errors that say something of an upload.
+    ///
+    /// Others, as that of a full disk on this device, end the verification.
+    private static let codesOfUploads: [StoreSyncError.Code] = [.corrupt, .tampered, .orphan, .unsupportedFormat]
+
     /// Checks a store that is a delta, with what it builds on.
     private func checkDelta(
         _ manifest: StoreManifest,
@@ -173,7 +178,7 @@ extension VerificationOperation {
             unreadable(path, error)
         } catch let error as StoreSyncError where error.code == .noUploadedStore {
             problem(path, code: "missing", error.message)
-        } catch let error as StoreSyncError {
+        } catch let error as StoreSyncError where Self.codesOfUploads.contains(error.code) {
             problem(path, code: "\(error.code)", error.message)
         }
     }

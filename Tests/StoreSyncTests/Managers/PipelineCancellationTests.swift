@@ -32,7 +32,7 @@ import ThreadSupport
     nonisolated func waitUntilAsked() async { for await _ in asked { return } }
 }
 
-@Suite("Cancelling the handle of a manager's pipeline", .timeLimit(.minutes(60)))
+@Suite("Ending a manager's pipeline before its last operation", .timeLimit(.minutes(60)))
 struct PipelineCancellationTests {
     /// A method that registers first.
     struct Pipeline: Sendable, CustomTestStringConvertible {
@@ -77,6 +77,25 @@ struct PipelineCancellationTests {
         #expect(handle.isCancelled)
         #expect(delegate.wasCancelled.withLock { $0 })
         #expect(manager.activity.isEmpty)
+    }
+
+    @Test("If the supervisor has no room for the last operation, the registrations do nothing", arguments: pipelines)
+    func noRoom(_ pipeline: Pipeline) async throws {
+        for capacity in 1...4 {
+            let fixture = try Fixture()
+            let device = try fixture.device("device")
+            try await DatabaseQueue(path: device.store.path).write {
+                try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+            }
+            let supervisor = OperationSupervisor(.init(isSuspended: true, capacity: capacity))
+            let delegate = await AppDelegate(try .cheap("correct horse"))
+            let handle = pipeline.add(device.manager(delegate, on: supervisor), device)
+            let isRefused = handle.state.isEnded
+            #expect(isRefused || capacity > 1)
+            supervisor.isSuspended = false
+            try await supervisor.drain()
+            #expect(try !isRefused || fixture.files().isEmpty, "with room for \(capacity)")
+        }
     }
 
     @Test("It doesn't cancel a registration that the caller added")

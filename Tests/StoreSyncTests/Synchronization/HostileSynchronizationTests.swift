@@ -64,7 +64,7 @@ struct HostileSynchronizationTests {
 
     /// The unsealed head at a path on the storage.
     private func head(at path: String, _ fixture: Fixture) throws -> SyncHead {
-        let files = fixture.files()
+        let files = try fixture.files()
         let origin = try #require(files.first { $0.key.hasSuffix("origin.plist") }?.value)
         let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
         let since = try SyncOrigin(Array(origin), at: .root).identifier
