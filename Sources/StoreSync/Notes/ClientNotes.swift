@@ -93,7 +93,8 @@ struct ClientNotes: Sendable {
     /// - Throws: What the backend throws.
     func removed(among clients: Set<RemoteIdentifier>, named names: [String]? = nil) async throws -> RemovedClients {
         let names = if let names { names } else { try await hooks.listClientNotes(in: subject.directory) }
-        let readings = clients.flatMap { client in names.compactMap { ClientNoteName($0, on: client) } }
+        // Each name is parsed once, whatever the number of clients: the storage may hold many names.
+        let readings = names.flatMap { ClientNoteName.readings(of: $0).filter { clients.contains($0.client) } }
         let notes = try await readings.concurrentMap { [hooks, subject] name in
             try await hooks.fetchClientNote(at: name.path(in: subject.directory))
                 .map { ClientNote(name: name, content: $0) }

@@ -22,6 +22,29 @@ struct ClientNoteTests {
         }
     }
 
+    @Test(
+        "Among many names, a client counts as removed by the note whose content is about it, however its name can be read"
+    )
+    func manyNames() async throws {
+        let backend = InMemoryBackend()
+        let hierarchy = ApplicationHierarchy(try RemoteIdentifier("org.example.notes"))
+        let notes = ClientNotes(
+            subject: .application(hierarchy),
+            seal: ApplicationSeal(application: hierarchy.application, key: nil),
+            hooks: backend.applicationRegistrationHooks
+        )
+        let registered = try ["a", "a-b", "a-b-c", "d"].map { try RemoteIdentifier($0) }
+        let removed = registered[1]
+        for name in ["a-b-c-e.plist"] + (0..<100).map({ "other-\($0)-d.plist" }) {
+            let info = DeviceInfo(nothingKnownOf: removed)
+            try await backend.write(info.xml, to: hierarchy.deletedClients.appending(name), when: .always)
+        }
+        let found = try await notes.removed(among: Set(registered))
+        #expect(found.clients == [removed])
+        // The readings of the same name as notes on `a` and `a-b-c`.
+        #expect(found.warnings.count == 2 && found.warnings.allSatisfy { $0.contains("a-b-c-e.plist") })
+    }
+
     /// A device that has pulled what another one has pushed.
     private struct Scene {
         let fixture: Fixture
