@@ -128,6 +128,57 @@ struct LockTests {
         #expect(try await keychain.secret(matching: KeychainQuery(Self.item)).text == "geheim")
     }
 
+    @Test("A keychain that is locked while it's being unlocked stays locked, and the unlock says so")
+    func lockDuringUnlock() async throws {
+        _ = try await fixture.open()
+        var lockedSteps = 0
+        for step in 0..<8 {
+            let (opened, isDone) = (Locked<KeychainDatabase?>(nil), Locked(false))
+            let executor = InterposingExecutor(beforeJob: step) {
+                guard let database = opened.withLock(\.self) else { return }
+                database.lock()
+                isDone.withLock { $0 = true }
+            }
+            let keychain = try await FileKeychain(at: fixture.url(), entitlements: .notes, executor: executor)
+            let database = await keychain.database
+            opened.withLock { $0 = database }
+            let code: KeychainError.Code?
+            do {
+                try await keychain.unlock(with: fixture.deviceSecret)
+                code = nil
+            } catch let error as KeychainError {
+                code = error.code
+            }
+            executor.disarm()
+            let wasLocked = isDone.withLock(\.self)
+            #expect(code == (wasLocked ? .locked : nil), "step \(step)")
+            #expect(database.isLocked == wasLocked, "step \(step)")
+            if wasLocked { lockedSteps += 1 }
+        }
+        #expect(lockedSteps > 2)
+    }
+
+    @Test("A keychain that is locked while its lock is being changed stays locked")
+    func lockDuringChange() async throws {
+        let opened = Locked<KeychainDatabase?>(nil)
+        let steps = StepObserver { _ in opened.withLock(\.self)?.lock() }
+        let keychain = try await fixture.open(options: FileKeychain.Options(steps: steps))
+        let database = await keychain.database
+        opened.withLock { $0 = database }
+        try await keychain.changeLock(to: fixture.deviceSecret)
+        #expect(database.isLocked)
+        try await keychain.unlock(with: fixture.deviceSecret)
+        #expect(!database.isLocked)
+    }
+
+    @Test("A new keychain is unlocked by the key that was created for it, without opening its lock a second time")
+    func newKey() async throws {
+        let file = secretFile
+        let steps = StepObserver { _ in try FileManager.default.removeItem(at: file) }
+        let keychain = try await fixture.open(options: FileKeychain.Options(steps: steps))
+        #expect(await !keychain.isLocked)
+    }
+
     @Test("A stale key neither unlocks a keychain nor locks it")
     func staleKey() async throws {
         let keychain = try await fixture.open()
@@ -135,7 +186,7 @@ struct LockTests {
         let wrapped = try #require(try database.wrappedKey())
         let stale = try await wrapped.open(with: fixture.deviceSecret, executor: nil)
         try await keychain.changeLock(to: fixture.deviceSecret)
-        #expect(try !database.unlock(stale))
+        #expect(try !database.unlock(stale, lockedTimes: database.lockCount))
         #expect(await !keychain.isLocked)
     }
 

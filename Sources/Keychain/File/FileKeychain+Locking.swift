@@ -16,21 +16,28 @@ extension FileKeychain {
 
     /// Unlocks the keychain until ``lock()`` is called; a new keychain gets this lock.
     ///
-    /// With a passphrase this takes about a second. If the task is cancelled meanwhile, the keychain stays locked.
+    /// With a passphrase this takes about a second. If the task is cancelled or ``lock()`` is called meanwhile, the keychain
+    /// stays locked.
     ///
     /// - Parameter lock: The device secret or the passphrase.
     /// - Throws: ``KeychainError``, mainly with code `wrongPassphrase`, `wrongLock`, `deviceSecretMissing`, `deviceSecretUnsafe`
-    ///   or `tampered`; `CancellationError`.
+    ///   or `tampered`, and with code `locked` if ``lock()`` was called meanwhile; `CancellationError`.
     public func unlock(with lock: KeychainLock) async throws {
+        let lockCount = database.lockCount
+        var isUnlocked = false
         if try await wrappedKey() == nil {
             let (wrapped, key) = try await WrappedKey.make(for: lock, executor: executor)
-            try await runBlocking(on: executor) { [database] in try database.establish(wrapped, key) }
+            isUnlocked = try await runBlocking(on: executor) { [database] in
+                try database.establish(wrapped, key)
+                return try database.unlock(key, lockedTimes: lockCount)
+            }
         }
-        // Reads the stored key, since another process may have set up the keychain first, or change its lock meanwhile.
-        var isUnlocked = false
+        // Opens the stored key, since another process may have set up the keychain first, or change its lock meanwhile.
         while !isUnlocked, let wrapped = try await wrappedKey() {
             let key = try await wrapped.open(with: lock, executor: executor)
-            isUnlocked = try await runBlocking(on: executor) { [database] in try database.unlock(key) }
+            isUnlocked = try await runBlocking(on: executor) { [database] in
+                try database.unlock(key, lockedTimes: lockCount)
+            }
         }
     }
 

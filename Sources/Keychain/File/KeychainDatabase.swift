@@ -15,8 +15,15 @@ final class KeychainDatabase: Sendable {
 
     private let url: URL
     private let queue: DatabaseQueue
-    private let key = Locked<EpochKey?>(nil)
+    private let memory = Locked(Memory())
     private let steps: StepObserver
+
+    private struct Memory {
+        /// The key; `nil` while the keychain is locked.
+        var key: EpochKey?
+        /// How often ``KeychainDatabase/lock()`` was called.
+        var lockCount = 0
+    }
 
     init(url: URL, _ options: FileKeychain.Options) throws {
         self.url = url
@@ -109,14 +116,28 @@ final class KeychainDatabase: Sendable {
 
     /// Keeps the key in memory, unless the keychain's lock was changed since the key was unwrapped.
     ///
+    /// - Parameters:
+    ///   - key: The key.
+    ///   - count: The ``lockCount`` when the caller began to unlock the keychain.
     /// - Returns: Whether it's still the keychain's key.
-    func unlock(_ key: EpochKey) throws -> Bool {
+    /// - Throws: ``KeychainError`` with code `locked` if ``lock()`` was called since then.
+    func unlock(_ key: EpochKey, lockedTimes count: Int) throws -> Bool {
         try access { queue in
             try queue.read { db in
                 guard try Self.wrappedKey(db)?.epoch == key.epoch else { return false }
                 _ = try KeychainTransaction(db: db, key: key).clock()
                 // Within the transaction, so that another task can't change the lock in between.
-                self.key.withLock { $0 = key }
+                let isUnlocked = memory.withLock { memory in
+                    guard memory.lockCount == count else { return false }
+                    memory.key = key
+                    return true
+                }
+                guard isUnlocked else {
+                    throw KeychainError(
+                        .locked,
+                        "The keychain was locked while it was being unlocked. Unlock it again."
+                    )
+                }
                 return true
             }
         }
@@ -124,19 +145,26 @@ final class KeychainDatabase: Sendable {
 
     /// Discards the key.
     func lock() {
-        key.withLock { $0 = nil }
+        memory.withLock { memory in
+            memory.key = nil
+            memory.lockCount += 1
+        }
     }
 
+    /// How often the keychain was locked by ``lock()``.
+    var lockCount: Int { memory.withLock(\.lockCount) }
+
     /// Whether there is no key in memory.
-    var isLocked: Bool { key.withLock { $0 == nil } }
+    var isLocked: Bool { memory.withLock { $0.key == nil } }
 
     /// Seals all content again with another key.
     func relock(_ wrapped: WrappedKey, _ key: EpochKey) throws {
         try transact {
             try transaction($0, currentKey).reseal(by: wrapped, key)
         } onCommit: {
-            // Before the next transaction, which would find that its key isn't the file's.
-            self.key.withLock { $0 = key }
+            // Before the next transaction, which would find that its key isn't the file's. A keychain that was locked meanwhile
+            // stays locked.
+            memory.withLock { if $0.key != nil { $0.key = key } }
         }
     }
 
@@ -154,7 +182,7 @@ final class KeychainDatabase: Sendable {
 
     private var currentKey: EpochKey {
         get throws {
-            guard let key = key.withLock({ $0 }) else {
+            guard let key = memory.withLock(\.key) else {
                 throw KeychainError(
                     .locked,
                     "The keychain is locked. Unlock it with its passphrase or its device secret."
@@ -166,7 +194,8 @@ final class KeychainDatabase: Sendable {
 
     private func transaction(_ db: Database, _ key: EpochKey) throws -> KeychainTransaction {
         guard let wrapped = try Self.wrappedKey(db), wrapped.epoch == key.epoch else {
-            lock()
+            // This doesn't count as a call of `lock()`: a task that unlocks the keychain again continues.
+            memory.withLock { $0.key = nil }
             throw KeychainError(.locked, "The keychain's lock was changed by another program. Unlock it again.")
         }
         return KeychainTransaction(db: db, key: key)
