@@ -254,7 +254,8 @@ let package = Package(
         .testTarget(
             name: "FileSupportTests",
             dependencies: [
-                "FileSupport", "ThreadSupport", .product(name: "SystemPackage", package: "swift-system"),
+                "FileSupport", "TestSupport", "ThreadSupport",
+                .product(name: "SystemPackage", package: "swift-system"),
             ]
         ),
         .testTarget(name: "ByteCodingTests", dependencies: ["ByteCoding"]),

@@ -47,7 +47,7 @@ extension Directory {
     package func move(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno)
     {
         do {
-            try renameExclusively(name, to: other, newName)
+            try renameIfSupported(name, to: other, newName)
         } catch let error where error.isUnsupported {
             try moveWithoutExclusiveRename(name, to: other, newName)
         } catch let error where error == .fileExists {

@@ -138,10 +138,10 @@ package struct Directory: Sendable {
         try retrying { renameat(file.descriptor.rawValue, name, other.file.descriptor.rawValue, newName) }
     }
 
-    /// Gives an item another name, which mustn't exist.
+    /// Gives an item another name, which mustn't exist, by the system call for that.
     ///
     /// - Throws: `EEXIST`, or an error with ``Errno/isUnsupported`` if the file system can't do that.
-    package func renameExclusively(
+    package func renameIfSupported(
         _ name: UnsafePointer<CChar>,
         to other: Directory,
         _ newName: UnsafePointer<CChar>
@@ -154,21 +154,21 @@ package struct Directory: Sendable {
         #endif
     }
 
-    /// Gives an item another name in this directory, which mustn't exist, on every file system.
+    /// Gives a file another name in this directory, which mustn't exist, on every file system.
     ///
     /// - Throws: `EEXIST`, or the error of the call.
     package func renameExclusively(_ name: String, _ newName: String) throws(Errno) {
         do {
-            try renameExclusively(name, to: self, newName)
+            try renameIfSupported(name, to: self, newName)
         } catch let error where error.isUnsupported {
             do {
                 try link(name, to: self, newName)
-                try unlink(name)
             } catch let error where error != .fileExists {
                 // Without hard links, nothing closes the gap between this check and the rename.
                 guard try status(newName) == nil else { throw .fileExists }
-                try rename(name, to: self, newName)
+                return try rename(name, to: self, newName)
             }
+            try unlink(name)
         }
     }
 

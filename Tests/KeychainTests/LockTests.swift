@@ -2,6 +2,7 @@ import FileSupport
 import Foundation
 import GRDB
 import SyncCryptography
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -77,6 +78,17 @@ struct LockTests {
         #expect(secrets.allSatisfy { $0 == secrets[0] })
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
     }
+
+    #if os(Linux)
+    @Test("The device secret is created where a file system has neither hard links nor exclusive renames")
+    func simpleFileSystem() async throws {
+        let secret = DeviceSecret(in: fixture.folder)
+        let calls: [FileSystemCall: CInt] = [.linkat: EPERM, .renameat2: EINVAL]
+        guard let made = try await refusing(calls, { try secret.readOrMake() }) else { return }
+        #expect(try secret.readOrMake() == made)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
+    }
+    #endif
 
     @Test("A copy of the device secret that a process left when it died is removed, and no other file")
     func leftovers() async throws {

@@ -190,29 +190,17 @@ package struct DeviceSecret {
             if isReplacing {
                 try directory.rename(temporary, to: directory, Self.name)
             } else {
-                try giveName(to: temporary, in: directory)
+                do throws(Errno) {
+                    try directory.renameExclusively(temporary, Self.name)
+                } catch  where [.fileExists, .noSuchFileOrDirectory].contains(error) {
+                    // Another process was first: the secret exists, and so the temporary name may be removed already.
+                }
             }
             try directory.synchronize()
         } catch {
             throw cannotWrite(error)
         }
     }
-
-    /// Gives a file the secret's name, unless another process has done that first.
-    private func giveName(to temporary: String, in directory: Directory) throws(Errno) {
-        do throws(Errno) {
-            // Unlike a rename, a link never replaces an existing file.
-            try directory.link(temporary, to: directory, Self.name)
-        } catch  where isDone(error) {
-        } catch  where error.isNoHardLink {
-            do throws(Errno) {
-                try directory.renameExclusively(temporary, to: directory, Self.name)
-            } catch  where isDone(error) {}
-        }
-    }
-
-    /// Whether an error says that another process was first: the secret exists, and so the temporary name may be removed already.
-    private func isDone(_ error: Errno) -> Bool { [.fileExists, .noSuchFileOrDirectory].contains(error) }
 
     private static let temporaryPrefix = ".\(name)-"
     private static let temporarySuffix = ".tmp"

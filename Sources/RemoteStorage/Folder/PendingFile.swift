@@ -70,7 +70,7 @@ struct PendingFile: Sendable {
             // Over NFS the answer to this call may be lost. The repeated call then finds the link that exists already.
             guard let inode, try directory.status(name)?.inode == inode else { throw error }
         } catch let error where error.isNoHardLink {
-            try directory.renameExclusively(temporaryName, to: directory, name)
+            try directory.renameIfSupported(temporaryName, to: directory, name)
         }
     }
 }
