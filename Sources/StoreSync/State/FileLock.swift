@@ -113,7 +113,10 @@ final class FileLock: Sendable {
 
     private static func open(_ url: URL) throws -> OpenFile {
         try LocalFile.writing(url.path) { () throws(Errno) in
-            try OpenFile(path: url.path, O_RDWR | O_CREAT | O_NOFOLLOW)
+            let file = try OpenFile(path: url.path, O_RDWR | O_CREAT | O_NOFOLLOW)
+            // The umask may have narrowed the mode: the owner must be able to open the file again.
+            try file.setPermissions(.ownerReadWrite)
+            return file
         }
     }
 

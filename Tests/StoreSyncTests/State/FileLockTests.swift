@@ -99,6 +99,23 @@ struct FileLockTests {
         #expect(error?.message.contains("used by another operation on this device") == true)
     }
 
+    @Test("A lock's file can be opened again, whatever the umask was when it was created")
+    func umaskOfFiles() async {
+        // In a separate process, because umask(2) applies to the whole process.
+        await #expect(processExitsWith: .success) {
+            let fixture = try StateFixture()
+            let state = try fixture.open()
+            let former = umask(0o277)
+            try state.lock(.document(StateFixture.diary), .exclusive).release()
+            umask(former)
+            let folder = fixture.url.appendingPathComponent("locks").path
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                let attributes = try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")
+                try #require(attributes[.posixPermissions] as? Int == 0o600, "\(name)")
+            }
+        }
+    }
+
     @Test("A lock locks no other subject, however similar their names and hostile their characters are")
     func noCollisions() throws {
         func document(_ remote: String, _ application: String, _ document: String) -> FileLock.Subject {
