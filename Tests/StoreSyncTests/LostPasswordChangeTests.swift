@@ -99,6 +99,20 @@ struct LostPasswordChangeTests {
         )
     }
 
+    @Test("A storage that replaces conditionally changes no password while it reports no version of the key file")
+    func untagged() async throws {
+        let fixture = try Fixture(password: "correct horse", place: InMemoryBackend())
+        let device = try fixture.device("a")
+        _ = try await device.register().value
+        let former = try await device.backend.bytes(at: fixture.hierarchy.passwordTest)
+        let code = await code {
+            try await device.changePassword(to: "another one", through: UntaggedBackend(device.backend))
+        }
+        #expect(code == .busy)
+        #expect(try await device.backend.bytes(at: fixture.hierarchy.passwordTest) == former)
+        #expect(try await device.changePassword(to: "another one") == 2)
+    }
+
     @Test("A password change that this device can't note is reported as made, and repeating it succeeds")
     func unnoted() async throws {
         let fixture = try Fixture(password: "correct horse")
@@ -111,6 +125,19 @@ struct LostPasswordChangeTests {
         #expect(error?.message.contains("is changed, but this device couldn't note that") == true, "\(error as Any)")
         try await backend.allow()
         #expect(try await device.changePassword(to: "another one", through: backend) == 3)
+    }
+}
+
+/// A storage that doesn't report the versions of files.
+private actor UntaggedBackend: InterceptingBackend {
+    nonisolated let base: any RemoteBackend
+
+    init(_ base: any RemoteBackend) { self.base = base }
+
+    func status(of path: RemotePath) async throws -> RemoteItem? {
+        var item = try await base.status(of: path)
+        item?.tag = nil
+        return item
     }
 }
 

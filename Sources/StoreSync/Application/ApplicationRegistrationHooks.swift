@@ -143,6 +143,8 @@ extension ApplicationRegistrationHooks {
     }
 
     /// Replaces the file if it's still `former`, with a conditional write if the backend can, and reads it back.
+    ///
+    /// A backend that can must report the file's tag. If it doesn't, the file isn't replaced.
     public func replacePasswordTest(
         _ former: [UInt8],
         with bytes: [UInt8],
@@ -152,6 +154,7 @@ extension ApplicationRegistrationHooks {
         let tag = try await backend.status(of: path)?.tag
         guard try await fetchPasswordTest(hierarchy) == former else { return false }
         let isConditional = try await backend.capabilities().contains(.conditionalReplace)
+        guard tag != nil || !isConditional else { return false }
         var failure: RemoteError?
         do {
             let condition: WriteCondition = if isConditional, let tag { .ifMatches(tag) } else { .always }
