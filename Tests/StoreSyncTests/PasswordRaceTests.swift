@@ -108,6 +108,22 @@ struct PasswordRaceTests {
         #expect((refusals > 0) == isOtherNext)
     }
 
+    @Test("A device that isn't registered and dies after its claim changes the password again")
+    func unregistered() async throws {
+        let scene = try await Scene()
+        let device = try scene.fixture.device("unregistered")
+        let dying = DyingBackend(device.backend)
+        await dying.meet(at: { $0.contains("write of") && $0.contains("Encryption/password-") }) {
+            // The next request after this one.
+            await dying.die(.init(request: 0, isAfter: false))
+        }
+        _ = await message { try await device.changePassword(to: "first", through: dying) }
+        #expect(try scene.claims().count == 1)
+        #expect(try await device.changePassword(to: "second") == 2)
+        #expect(try await scene.isValid("second"))
+        #expect(try scene.claims().isEmpty)
+    }
+
     @Test("Two changes by one device at the same time don't rely on the same claim")
     func oneDevice() async throws {
         let scene = try await Scene()

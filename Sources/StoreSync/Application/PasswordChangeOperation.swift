@@ -65,7 +65,8 @@ public actor PasswordChangeOperation: Operation {
                 try state.lock(.password(key), .exclusive, by: context.name)
             }
             defer { lock.release() }
-            let client = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
+            // A device that isn't registered needs an identifier too, to recognize its own claim after an interruption.
+            let client = try await context.blocking { [state, key] in try state.clientIdentifier(for: key) }
             // The write changes the password, and an interruption must not hide that.
             let isChanged = try await context.shielded {
                 try await self.write(changed, insteadOf: former, by: client, context)
@@ -109,7 +110,7 @@ public actor PasswordChangeOperation: Operation {
     private func write(
         _ changed: KeyFile,
         insteadOf former: [UInt8],
-        by client: String?,
+        by client: String,
         _ context: OperationContext
     ) async throws -> Bool {
         guard try await hooks.changePassword(from: former, to: changed, by: client, hierarchy) else { return false }

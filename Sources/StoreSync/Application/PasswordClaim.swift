@@ -15,14 +15,14 @@ extension ApplicationRegistrationHooks {
     /// - Parameters:
     ///   - former: The key file.
     ///   - changed: The new key file.
-    ///   - client: This device's identifier; `nil` if it isn't registered.
+    ///   - client: This device's identifier, also if it isn't registered.
     ///   - hierarchy: The application.
     /// - Returns: Whether it was replaced.
     /// - Throws: ``StoreSyncError/Code/busy`` if another client has claimed the version; `RemoteError`.
     func changePassword(
         from former: [UInt8],
         to changed: KeyFile,
-        by client: String?,
+        by client: String,
         _ hierarchy: ApplicationHierarchy
     ) async throws -> Bool {
         let capabilities = try await backend.capabilities()
@@ -30,7 +30,7 @@ extension ApplicationRegistrationHooks {
             return try await replacePasswordTest(former, with: changed.bytes, hierarchy)
         }
         let path = hierarchy.passwordClaim(changed.passwordVersion, of: changed.epoch)
-        let claim = Array((client ?? UUID().uuidString).utf8)
+        let claim = Array(client.utf8)
         let present = try await createPasswordClaim(claim, at: path)
         guard present == claim else { throw changeInProgress(path, by: present, hierarchy) }
         // If this throws, the new key file may still arrive, so the claim stays.
