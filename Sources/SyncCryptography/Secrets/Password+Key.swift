@@ -2,6 +2,8 @@ import ThreadSupport
 
 extension Password {
     /// The default executor for hashing passwords, one at a time, since each hash may take a quarter of the memory.
+    ///
+    /// Where a supervisor has an executor for blocking work, that executor decides how many hashes run at the same time.
     private static let executor = BlockingExecutor(label: "swift-store-sync.passwords", maximumThreads: 1)
 
     /// Returns the key that Argon2id derives from the password.
