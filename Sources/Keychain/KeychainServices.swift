@@ -52,8 +52,8 @@ public protocol KeychainServices: Actor {
 
     /// Removes every item that matches from this device alone.
     ///
-    /// A synchronizable item comes back with the next synchronization, if it was ever published. A keychain that can't remove such
-    /// an item from this device alone keeps it.
+    /// A synchronizable item comes back with the next synchronization, if it was ever published. Earlier deletions still reach
+    /// the other devices. A keychain that can't remove such an item from this device alone keeps it.
     ///
     /// - Parameter query: Which items; it's no error if none match.
     /// - Throws: ``KeychainError``.

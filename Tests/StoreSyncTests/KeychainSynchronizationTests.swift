@@ -149,6 +149,37 @@ struct KeychainSynchronizationTests {
         #expect(try await b.items() == ["account": "1"])
     }
 
+    /// How an application comes to be created again by the device that deleted an item in the former one.
+    enum Recreation: CaseIterable {
+        case replacing, registeringAgain, removing
+    }
+
+    @Test(
+        "R15: an item that was deleted in a former application isn't deleted in the application that was created again",
+        arguments: Recreation.allCases
+    )
+    func deletedBeforeRecreation(recreation: Recreation) async throws {
+        let fixture = try Self.fixture()
+        let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
+        try await a.keychain().add(SecretBytes("former"), as: Self.item("account"))
+        try await Self.settle([a, b])
+        // The other device doesn't synchronize, so the deletion is remembered.
+        try await a.keychain().delete(Self.query("account"))
+        try await Self.settle([a])
+        switch recreation {
+        case .replacing: try await a.setUp(Self.password, .new)
+        case .registeringAgain:
+            try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
+            _ = try await a.supervisor.add(a.registration(registersAgain: true)).value
+        case .removing:
+            _ = try await a.removeApplication().value
+            _ = try await a.register().value
+        }
+        try await c.keychain().add(SecretBytes("new"), as: Self.item("account"))
+        try await Self.settle([a, c])
+        for device in [a, c] { #expect(try await device.items() == ["account": "new"], "\(device.name)") }
+    }
+
     /// What this device does to an application while its keychain is being synchronized.
     enum Interference: CaseIterable {
         case creatingAgain, removing, signingOut

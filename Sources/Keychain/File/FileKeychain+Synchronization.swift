@@ -58,10 +58,18 @@ extension FileKeychain {
         }
     }
 
-    /// Removes every item from this device alone, whatever the entitlements.
+    /// Removes every item from this device alone, whatever the entitlements, and forgets every deletion.
+    ///
+    /// ``blitz(_:)`` keeps deletions, because the same clients have to know of them. Clients of another application don't: a
+    /// deletion in a former one would delete their items of the same names.
     ///
     /// - Throws: ``KeychainError``.
     package func blitzAll() async throws {
-        try await write { try $0.blitz($0.items(matching: .everything)) }
+        try await write { keychain in
+            var clock = try keychain.clock()
+            clock.renew(as: UUID())
+            try keychain.removeAll()
+            try keychain.write(clock)
+        }
     }
 }

@@ -146,8 +146,8 @@ public actor FileKeychain: KeychainServices {
 
     /// Removes every item that matches from this device alone.
     ///
-    /// A synchronizable item comes back with the next synchronization, if it was ever published. Items that were deleted before
-    /// stay deleted.
+    /// A synchronizable item comes back with the next synchronization, if it was ever published. Earlier deletions still reach
+    /// the other devices.
     ///
     /// - Parameter query: Which items; it's no error if none match.
     /// - Throws: ``KeychainError``.

@@ -188,6 +188,11 @@ struct KeychainTransaction {
         )
     }
 
+    /// Removes all rows.
+    func removeAll() throws {
+        try db.execute(sql: "DELETE FROM item")
+    }
+
     private static func item(_ row: Row) throws -> StoredItem {
         // The file is untrusted: an attacker who can write to it can store any value.
         guard let service = String.fromDatabaseValue(row["service"]),

@@ -187,8 +187,8 @@ public actor ApplicationRegistrationOperation: Operation {
     func remember(_ membership: Membership, _ context: OperationContext) async throws {
         let pin = membership.pin
         let former = try await context.blocking { [state, key] in try state.pin(for: key) }
-        // The items of another application, and of a client that was removed, aren't for this one. They go first, so that an
-        // interrupted registration leaves none of them with the new keys.
+        // The items and deletions of another application, and of a client that was removed, aren't for this one. They go first,
+        // so that an interrupted registration leaves none of them with the new keys.
         if let former, former.epoch != pin.epoch || request.registersAgain {
             try await state.blitzKeychain(of: key, on: context.blockingExecutor)
         }

@@ -49,7 +49,9 @@ extension StateDirectory {
         return try await keychain(for: key, entitlements: nil, on: executor).isSynchronized()
     }
 
-    /// Empties an application's keychain on this device, because the application was replaced.
+    /// Empties an application's keychain on this device, because the application was replaced or this client was removed.
+    ///
+    /// Deletions that the other clients don't know of are forgotten, too.
     ///
     /// A keychain whose lock is lost is removed, since its items couldn't be read any more.
     func blitzKeychain(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
