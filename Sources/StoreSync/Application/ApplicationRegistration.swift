@@ -42,9 +42,11 @@ public struct ApplicationRegistrationRequest: Sendable {
     ///
     /// A device that is still registered stays the client that it is, with a warning.
     public var registersAgain: Bool
-    /// The cost of hashing the password of a new application; less than
-    /// ``/SyncCryptography/PasswordParameters/interactive`` is refused.
-    public var passwordParameters: PasswordParameters
+    /// The cost of hashing a password that this device sets.
+    ///
+    /// If it's `nil`, the password of a new application costs ``/SyncCryptography/PasswordParameters/moderate``, and a changed
+    /// password costs what the former one did. Less than ``/SyncCryptography/PasswordParameters/interactive`` is refused.
+    public var passwordParameters: PasswordParameters?
     /// The store that doesn't exist, and for which nothing is created therefore; errors name it.
     var missingStore: URL?
     /// Whether a ``PasscodeSetup`` makes the request.
@@ -64,7 +66,7 @@ public struct ApplicationRegistrationRequest: Sendable {
         mayCreateApplication: Bool = true,
         requiresEncryption: Bool = false,
         registersAgain: Bool = false,
-        passwordParameters: PasswordParameters = .moderate
+        passwordParameters: PasswordParameters? = nil
     ) {
         self.application = application
         self.clientDescription = clientDescription

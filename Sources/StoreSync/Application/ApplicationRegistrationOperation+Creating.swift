@@ -151,7 +151,7 @@ extension ApplicationRegistrationOperation {
             with: password,
             epoch: epoch,
             registration: registration.bytes,
-            parameters: request.passwordParameters,
+            parameters: request.passwordParameters ?? .moderate,
             executor: context.blockingExecutor
         )
         let seal = ApplicationSeal(application: request.application, key: EpochKey(master: master, epoch: epoch))

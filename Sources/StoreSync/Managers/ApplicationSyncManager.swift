@@ -52,9 +52,10 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// Every device of the application pays it once. If it's `nil`, it's ``/SyncCryptography/PasswordParameters/moderate``,
     /// and a changed password costs what the former one did. A changed password never costs less. Less than
-    /// ``/SyncCryptography/PasswordParameters/interactive`` is refused.
+    /// ``/SyncCryptography/PasswordParameters/interactive`` is refused. A ``PasscodeSetup`` uses it for passcodes.
     public var passwordParameters: PasswordParameters? {
-        didSet { request.passwordParameters = passwordParameters ?? .moderate }
+        get { request.passwordParameters }
+        set { request.passwordParameters = newValue }
     }
 
     private var request: ApplicationRegistrationRequest

@@ -184,7 +184,7 @@ public actor PasscodeSetup {
     /// Changes the passcode of the application that this device is set up for.
     ///
     /// The former passcode isn't asked for, so the app has to verify the user's identity first. No device is
-    /// deregistered.
+    /// deregistered. The new passcode's hash never costs less than the former one's.
     ///
     /// - Parameter passcode: The new passcode.
     /// - Returns: How many passcodes there have been.

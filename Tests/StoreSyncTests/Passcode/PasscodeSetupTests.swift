@@ -326,6 +326,24 @@ struct PasscodeSetupTests {
         #expect(await third.setupState == .ongoing)
     }
 
+    @Test("a changed passcode's hash costs what the former one's did, unless the app asks for more")
+    func costOfChange() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try await a.setUp(Self.passcode, .new)
+        let path = ApplicationHierarchy(fixture.application).passwordTest
+        let more = PasswordParameters(passes: PasswordParameters.interactive.passes + 1, memoryKibibytes: 65_536)
+        var manager = a.manager(Asker())
+        for (number, parameters) in [nil, more].enumerated() {
+            manager.passwordParameters = parameters
+            let setup = manager.passcodeSetup()
+            try await setup.begin()
+            try await setup.changePasscode(to: Password("battery staple \(number)"))
+            let file = try KeyFile(#require(try await a.backend.smallFile(at: path)))
+            #expect(file.parameters == parameters ?? .interactive)
+        }
+    }
+
     @Test("a client that was removed must give the passcode, which is checked although the device has the keys")
     func removedClient() async throws {
         let fixture = try Fixture()
