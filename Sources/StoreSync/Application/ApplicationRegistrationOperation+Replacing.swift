@@ -41,16 +41,25 @@ extension ApplicationRegistrationOperation {
         let (begun, proof) = try await begin(new, former, context)
         let creation = Creation(application: new, client: try RemoteIdentifier(begun.client), proof: proof)
         context.reportProgress(0.5)
-        if movesDirectories {
-            try await replaceByMoving(former, creation, context)
-        } else {
-            try await replaceInPlace(former, creation)
+        let staged = movesDirectories ? try await moveAside(former, creation, context) : nil
+        try Task.checkCancellation()
+        // From here on the application is replaced, and an interruption must not hide that from this device.
+        try await context.shielded { [self] in
+            if let staged {
+                try await publish(staged, creation, context)
+            } else {
+                try await replaceInPlace(former, creation)
+            }
+            context.reportProgress(0.8)
+            try await context.blocking { [state, key] in try state.commitReplacement(begun, new.pin, for: key) }
+            try await remember(creation.membership, context)
         }
-        context.reportProgress(0.8)
-        try await context.blocking { [state, key] in try state.commitReplacement(begun, new.pin, for: key) }
-        try await remember(creation.membership, context)
         let registration = registration(of: creation.membership, didCreate: true)
-        try await finishReplacement(registration, context)
+        do {
+            try await finishReplacement(registration, context)
+        } catch  where Task.isCancelled {
+            // The next setup removes the rest.
+        }
         return registration
     }
 
@@ -94,12 +103,13 @@ extension ApplicationRegistrationOperation {
 
     // MARK: By moving directories
 
-    private func replaceByMoving(
+    /// Stages the new application, moves the old one aside, and returns the staged one.
+    private func moveAside(
         _ former: ReplacedApplication,
         _ creation: Creation,
         _ context: OperationContext
-    ) async throws {
-        let aside = try await stage(creation, context)
+    ) async throws -> ApplicationHierarchy {
+        let staged = try await stage(creation, context)
         let name = AsideName(application: request.application, epoch: former.epoch(hierarchy))
         let old = try hierarchy.staged(as: name.name)
         // Checked again, since creating the keys takes time.
@@ -111,12 +121,21 @@ extension ApplicationRegistrationOperation {
         }
         // Another device may have been faster, and its application must survive. An error thrown here puts it back.
         guard try await hooks.fetchRegistration(old) == former.registration else { throw changed }
-        guard try await publishStaged(aside, creation.application, context) else {
+        return staged
+    }
+
+    /// Moves the new application into the place of the one that was moved aside.
+    private func publish(
+        _ staged: ApplicationHierarchy,
+        _ creation: Creation,
+        _ context: OperationContext
+    ) async throws {
+        guard try await publishStaged(staged, creation.application, context) else {
             throw try await hooks.fetchRegistration(hierarchy) == nil ? applicationInUse : changed
         }
-        movedAside = nil
+        guard let former = movedAside.take() else { return }
         // From here on no device puts the old application back, whatever happens to the new one.
-        let removing = try hierarchy.staged(as: name.removing.name)
+        let (old, removing) = (try hierarchy.staged(as: former.name), try hierarchy.staged(as: former.removing.name))
         _ = try await replacement.moveApplicationAside(old, to: removing.root)
     }
 

@@ -87,7 +87,7 @@ public actor ApplicationRegistrationOperation: Operation {
     /// replace it.
     ///
     /// If that fails or is cancelled, it undoes what it staged or moved aside, as far as the remote allows;
-    /// `verify --repair` does the rest.
+    /// `verify --repair` does the rest. If it's cancelled when the new application has replaced another one, it finishes.
     ///
     /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `applicationIncomplete`,
     ///   `applicationChanged`, `encryptionMismatch`, `encryptionDowngraded`, `passwordRequired`, `deregistered`,

@@ -157,7 +157,8 @@ public actor PasscodeSetup {
     /// Tries a passcode, or protects new data with it.
     ///
     /// Ends when the attempt has succeeded or failed; ``states`` reports the same. Cancelling the calling task ends the
-    /// attempt.
+    /// attempt. If the application has already been created again, the attempt succeeds. The next setup then asks for the new
+    /// passcode if it has to remove what is left of the former application.
     ///
     /// - Parameter message: The passcode, and what it's for.
     /// - Throws: The ``StoreSyncError`` that is then the ``syncError``; ``StoreSyncError/Code/notExpected``, which changes

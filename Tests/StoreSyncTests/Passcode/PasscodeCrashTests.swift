@@ -36,6 +36,45 @@ struct PasscodeCrashTests {
         }
     }
 
+    @Test(
+        "B12, D1: an attempt that is cancelled when the application was created again succeeds, and keeps the new key",
+        arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
+    )
+    func cancelledAtEveryRequest(place: PasscodePlace) async throws {
+        let scene = try await PasscodeScene(place)
+        let count = try await requests(of: scene).count
+        var successes = 0
+        for number in stride(from: 0, to: count, by: TestDepth.choose(quick: 3, deep: 1)) {
+            let comment = "\(place), request \(number) of \(count)"
+            let backend = try await scene.restore()
+            let connection = DyingBackend(backend)
+            let device = try scene.fixture.device("a", backend: connection)
+            let setup = device.passcodeSetup()
+            try await setup.begin()
+            await connection.meet(atRequest: number) { device.supervisor.cancelAll() }
+            var isDone = true
+            do {
+                try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+            } catch is CancellationError {
+                isDone = false
+            }
+            let again = try scene.fixture.device("a", backend: backend)
+            let epoch = try #require(try await again.epoch(), "\(comment)")
+            #expect(isDone == (epoch != scene.epoch), "\(comment)")
+            #expect(await setup.setupState == (isDone ? .ongoing : .syncRequired), "\(comment)")
+            #expect(try await again.state.masterKey(for: again.key, epoch: epoch, on: nil) != nil, "\(comment)")
+            if isDone { successes += 1 }
+            // The next setup removes what is left of the former application.
+            let next = again.passcodeSetup()
+            try await next.begin()
+            if await next.setupState == .syncRequired {
+                try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+            }
+            try await scene.expectDone(again, backend, comment)
+        }
+        #expect(successes > 0)
+    }
+
     /// Returns the requests of a complete run.
     private func requests(of scene: PasscodeScene) async throws -> [(name: String, isChange: Bool)] {
         let dying = DyingBackend(try await scene.restore())
