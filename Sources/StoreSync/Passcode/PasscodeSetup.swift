@@ -131,7 +131,8 @@ public actor PasscodeSetup {
     /// Examines the application on the remote, and whether this device is set up for it.
     ///
     /// While the storage can't be reached, the state is `syncRequired` and `none`, and ``syncError`` is the reason. May
-    /// be called again at any time except while a passcode is being tried.
+    /// be called again at any time except while a passcode is being tried. If an attempt fails during the examination, the
+    /// application is examined again, since the result may be from before the attempt.
     ///
     /// - Parameter retry: Whether and when a failure is retried; `nil` retries until the storage can be reached, at
     ///   least once a minute.
@@ -139,19 +140,22 @@ public actor PasscodeSetup {
     ///   being tried; `CancellationError`.
     public func begin(retry: RetryPolicy? = nil) async throws {
         try refuseAfterEnd()
-        let number = try machine.beginExamination()
-        tell()
         let untilReached = RetryPolicy(maximumAttempts: .max) {
             ($0 as? StoreSyncError)?.code == .remoteUnavailable
         }
-        let examination = try await run(
-            PasscodeExaminationOperation(application, backend: backend, state: state) { [weak self] error in
-                await self?.examinationFailed(error)
-            },
-            OperationOptions(retry: retry ?? untilReached)
-        )
-        machine.examined(examination, number: number)
-        tell()
+        var counts: Bool
+        repeat {
+            let number = try machine.beginExamination()
+            tell()
+            let examination = try await run(
+                PasscodeExaminationOperation(application, backend: backend, state: state) { [weak self] error in
+                    await self?.examinationFailed(error)
+                },
+                OperationOptions(retry: retry ?? untilReached)
+            )
+            counts = machine.examined(examination, number: number)
+            tell()
+        } while !counts && setupState == .syncRequired
     }
 
     /// Tries a passcode, or protects new data with it.

@@ -75,12 +75,15 @@ struct PasscodeSetupMachine: Sendable {
     /// - Parameters:
     ///   - examination: Its result.
     ///   - number: What ``beginExamination()`` returned.
-    mutating func examined(_ examination: PasscodeExamination, number: Int) {
-        // An attempt has started or ended in the meantime, or this device was deregistered: the result is from before.
-        guard number == changeCount else { return }
+    /// - Returns: Whether the result counts. It doesn't if an attempt has started or ended in the meantime, or if this device
+    ///   was deregistered, since the result may be from before.
+    @discardableResult
+    mutating func examined(_ examination: PasscodeExamination, number: Int) -> Bool {
+        guard number == changeCount else { return false }
         found(examination)
         status.syncError = examination.trouble
         status.setupState = examination.finding == .current ? .ongoing : .syncRequired
+        return true
     }
 
     private mutating func found(_ examination: PasscodeExamination) {

@@ -106,6 +106,28 @@ struct PasscodeSetupMachineTests {
         #expect(Self.failure { try machine.examined(other, for: .new) } == .applicationChanged)
     }
 
+    @Test(
+        "B6: the result of an examination during which an attempt failed doesn't count, and that of the next one does"
+    )
+    func repeatedExamination() throws {
+        let down = StoreSyncError(.remoteUnavailable, "for a test")
+        var machine = try Self.machine(.missing)
+        // The storage can't be reached, and the examination is retried. Meanwhile the user chooses new data, which fails too.
+        let number = try machine.beginExamination()
+        machine.examinationFailed(down)
+        try machine.start(.new)
+        machine.failed(down, now: nil)
+        let found = PasscodeExamination(finding: .existing, registration: [1])
+        var counts = machine.examined(found, number: number)
+        #expect(!counts)
+        #expect(machine.status.description == "syncRequired, none, remoteUnavailable")
+        let next = try machine.beginExamination()
+        counts = machine.examined(found, number: next)
+        #expect(counts)
+        #expect(machine.status.description == "syncRequired, existing")
+        try machine.start(.existing)
+    }
+
     @Test("B14: an attempt that failed before it found anything is repeated with the same decision")
     func repeatedStart() throws {
         var machine = try Self.machine(.existing, [1])

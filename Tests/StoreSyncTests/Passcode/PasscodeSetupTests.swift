@@ -303,6 +303,32 @@ struct PasscodeSetupTests {
         #expect(await code { try await a.status().value } == .deregistered)
     }
 
+    @Test("B6: if an attempt fails during an examination, the application is examined again")
+    func attemptDuringExamination() async throws {
+        let fixture = try Fixture()
+        let connection = DyingBackend(LocalFolderBackend(root: fixture.share))
+        let a = try fixture.device("a", backend: connection)
+        try await a.setUp(Self.passcode, .new)
+        let root = fixture.share.appending(path: fixture.application.rawValue)
+        let aside = fixture.folder.appending(path: "aside")
+        try FileManager.default.moveItem(at: root, to: aside)
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, none, applicationMissing")
+        let refusal = Locked<StoreSyncError.Code?>(nil)
+        await connection.meet(atRequest: 0) {
+            // The storage is mounted again while the user chooses new data.
+            try? FileManager.default.moveItem(at: aside, to: root)
+            let reason = await code {
+                try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+            }
+            refusal.withLock { $0 = reason }
+        }
+        try await setup.begin()
+        #expect(refusal.withLock { $0 } == .applicationChanged)
+        #expect(await setup.status.description == "ongoing, existing")
+    }
+
     @Test("changing the passcode on a device that is set up deregisters no device, and changes one file")
     func passcodeChange() async throws {
         let fixture = try Fixture()
