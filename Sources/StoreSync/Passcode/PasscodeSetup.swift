@@ -217,6 +217,9 @@ public actor PasscodeSetup {
     }
 
     /// Ends the setup: cancels its operations, ends ``states``, and refuses further actions.
+    ///
+    /// An attempt in progress ends as cancelled, or with ``StoreSyncError/Code/notExpected`` if it was between two operations.
+    /// If it has already created the application again, it succeeds.
     public func end() {
         hasEnded = true
         state.deregistrations.remove(observer)
@@ -266,6 +269,8 @@ public actor PasscodeSetup {
 
     /// Runs an operation to its end; cancelling this task cancels the operation.
     private func run<Work: Operation>(_ work: Work, _ options: OperationOptions? = nil) async throws -> Work.Output {
+        // The setup may have ended between two operations of an attempt, when there was none to cancel.
+        try refuseAfterEnd()
         var options = options ?? OperationOptions()
         options.clientIdentifier = state.knownClient(of: key)
         let handle = supervisor.add(work, options: options)

@@ -329,6 +329,28 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
+    @Test("a setup that ends while an attempt examines the application replaces nothing")
+    func endsDuringExamination() async throws {
+        let fixture = try Fixture()
+        let memory = InMemoryBackend()
+        try await fixture.device("a", backend: memory).setUp(Self.passcode, .new)
+        let before = try await contents(of: memory)
+        let message = try SyncStartMessage(passcode: "battery staple", action: .new)
+        var (number, count) = (1, 1)
+        while number <= count {
+            let backend = AnsweringBackend(memory)
+            let setup = try fixture.device("a", backend: backend).passcodeSetup()
+            try await setup.begin()
+            #expect(await setup.setupState == .ongoing)
+            count = await backend.answers
+            await backend.meet(afterAnswer: number) { await setup.end() }
+            await #expect(throws: (any Error).self, "answer \(number) of \(count)") { try await setup.start(message) }
+            #expect(try await contents(of: memory) == before, "answer \(number) of \(count)")
+            number += 1
+        }
+        #expect(count > 5)
+    }
+
     @Test("changing the passcode on a device that is set up deregisters no device, and changes one file")
     func passcodeChange() async throws {
         let fixture = try Fixture()
@@ -445,5 +467,34 @@ struct PasscodeSetupTests {
         #expect(last == ["notRequested, none"])
         #expect(await code { try await ended.begin() } == .notExpected)
         #expect(await code { try await ended.start(SyncStartMessage(passcode: "x", action: .new)) } == .notExpected)
+    }
+}
+
+/// A storage that runs an action when it has answered a certain number of reading requests.
+private actor AnsweringBackend: ForwardingBackend {
+    nonisolated let base: any RemoteBackend
+    private(set) var answers = 0
+    private var meeting: (answer: Int, body: @Sendable () async -> Void)?
+
+    init(_ base: any RemoteBackend) { self.base = base }
+
+    /// Starts counting answers, and runs `body` before one of them arrives.
+    func meet(afterAnswer number: Int, _ body: @escaping @Sendable () async -> Void) {
+        answers = 0
+        meeting = (number, body)
+    }
+
+    private func answer<Answer>(_ answer: Answer) async -> Answer {
+        answers += 1
+        if answers == meeting?.answer, let (_, body) = meeting.take() { await body() }
+        return answer
+    }
+
+    func status(of path: RemotePath) async throws -> RemoteItem? { await answer(try await base.status(of: path)) }
+
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { await answer(try await base.list(directory)) }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        await answer(try await base.read(path, range: range))
     }
 }
