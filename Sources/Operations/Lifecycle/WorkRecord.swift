@@ -105,6 +105,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         // An abandoned operation has lost its factory, and is never created.
         guard let factory = core.withBoard({ _ in extras?.factory as? Factory }) else { throw CancellationError() }
         let made = try factory.make()
+        // The factory returned the same actor again, so only `main` is called again.
+        guard made !== operation else { return false }
         LiveOperations.insert(made)
         let former = operation
         core.withBoard { _ in operation = made }

@@ -142,7 +142,8 @@ public actor OperationSupervisor {
     /// - Parameters:
     ///   - dependencies: The operations that must end first.
     ///   - options: Name, priority, keys, ``OperationOptions/retry`` and the rest.
-    ///   - make: Creates an operation; an error that it throws counts as a failed attempt.
+    ///   - make: Creates an operation, or returns that of the previous attempt again; an error that it throws counts as a
+    ///     failed attempt.
     /// - Returns: The operation's handle.
     @discardableResult
     public nonisolated func add<Work: Operation>(

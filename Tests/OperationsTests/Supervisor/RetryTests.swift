@@ -104,6 +104,22 @@ struct RetryTests {
         #expect(value == 4)
     }
 
+    @Test("a factory that returns the same actor for each attempt has its main called again, and its phases come once")
+    func factoryOfOneActor() async throws {
+        let journal = Journal()
+        let value = try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let probe = Probe("a", journal) { context in
+                if context.attempt < 3 { throw ProbeError() }
+                return context.attempt
+            }
+            let options = OperationOptions(retry: RetryPolicy(maximumAttempts: 3))
+            return try await supervisor.add { _ in }.then(options: options) { _ in probe }.value
+        }
+        #expect(value == 3)
+        #expect(journal.all.filter { $0 == "a start" || $0 == "a complete" } == ["a start", "a complete"])
+    }
+
     @Test("waits grow up to the maximum, and jitter subtracts at most its part")
     func delays() {
         let policy = RetryPolicy(initialDelay: .seconds(1), multiplier: 2, maximumDelay: .seconds(10), jitter: 0.5)
