@@ -183,16 +183,12 @@ extension OperationRecord {
         child.makeOwnTask()
         let foreign: [(OperationRecord, OperationDependency)]
         do {
-            foreign = try WaitGraph.addingEdges(from: self, to: dependencies.map(\.record)) {
-                try core.withBoard { board in
-                    try check(child)
-                    let foreign = board.add(child, after: dependencies, parent: self)
-                    if lifecycle.isCancellationRequested {
-                        board.cancel(child, because: extras?.cancellationCause)
-                    }
-                    board.grantAll()
-                    return foreign
-                }
+            foreign = try WaitGraph.addingEdges(from: self, to: dependencies.map(\.record)) { board in
+                try check(child)
+                let foreign = board.add(child, after: dependencies, parent: self)
+                if lifecycle.isCancellationRequested { board.cancel(child, because: extras?.cancellationCause) }
+                board.grantAll()
+                return foreign
             }
         } catch {
             child.dropOwnTask()

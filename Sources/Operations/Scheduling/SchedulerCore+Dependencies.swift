@@ -7,23 +7,13 @@ extension OperationRecord {
     func addDependency(_ dependency: OperationDependency) throws {
         // A handle that joined an operation speaks for that operation.
         let record = core.withBoard { _ in extras?.target ?? self }
-        while true {
-            let isSettled = try core.withBoard { board in
-                try board.checkUnstarted(self, record)
-                return board.settleEnded(dependency, of: record)
-            }
-            if isSettled { return }
-            // The dependent may be ended only after the search, because its end calls code from outside.
-            let isAdded = try WaitGraph.addingEdges(from: record, to: [dependency.record]) {
-                try core.withBoard { board in
-                    try board.checkUnstarted(self, record)
-                    return board.addDependency(dependency, of: record)
-                }
-            }
-            guard isAdded else { continue }
-            if dependency.record.core !== core { core.settle([(record, dependency)]) }
-            return
+        // Also before the search, which would find what a started operation waits for.
+        try core.withBoard { try $0.checkUnstarted(self, record) }
+        try WaitGraph.addingEdges(from: record, to: [dependency.record]) { board in
+            try board.checkUnstarted(self, record)
+            board.addDependency(dependency, of: record)
         }
+        if dependency.record.core !== core { core.settle([(record, dependency)]) }
     }
 
     /// Removes the dependencies on another operation, with any policy.
@@ -73,33 +63,22 @@ extension SchedulerBoard {
         }
     }
 
-    /// Settles a dependency that has ended in this supervisor.
+    /// Adds a dependency, or ends the operation if the dependency has ended here so that the operation may not run.
     ///
-    /// - Returns: Whether it had ended, so that nothing remains to be done.
-    fileprivate mutating func settleEnded(_ dependency: OperationDependency, of record: OperationRecord) -> Bool {
+    /// Only the other supervisor knows whether an operation of another supervisor has ended.
+    fileprivate mutating func addDependency(_ dependency: OperationDependency, of record: OperationRecord) {
         let other = dependency.record
-        guard other.core === record.core, other.lifecycle.finalOutcome != nil else { return false }
-        if dependency.policy == .mustSucceed, let error = other.failure { withdraw(record, error) }
-        return true
-    }
-
-    /// Adds a dependency that hasn't ended.
-    ///
-    /// - Returns: `false` if it has ended meanwhile. Only its own supervisor knows that.
-    fileprivate mutating func addDependency(_ dependency: OperationDependency, of record: OperationRecord) -> Bool {
-        let other = dependency.record
-        guard other.core === record.core else {
+        if other.core !== record.core {
             record.madeExtras.foreignDependencies.append(dependency)
             scheduler.addForeignDependency(of: record.position)
             WaitGraph.noteUnsettled(1)
-            tellChanges()
-            return true
+        } else if other.lifecycle.finalOutcome == nil {
+            scheduler.addDependency(of: record.position, on: other.position, dependency.edgePolicy)
+            passRaisesOn()
+        } else if dependency.policy == .mustSucceed, let error = other.failure {
+            withdraw(record, error)
         }
-        guard other.lifecycle.finalOutcome == nil else { return false }
-        scheduler.addDependency(of: record.position, on: other.position, dependency.edgePolicy)
-        passRaisesOn()
         tellChanges()
-        return true
     }
 
     fileprivate func canRemoveDependencies(of record: OperationRecord, on other: OperationRecord) -> Bool {

@@ -18,10 +18,21 @@ final class SchedulerCore: Sendable {
 
     /// Reads or decides under the lock, and performs what follows outside it.
     ///
-    /// A decision that throws has no effects.
+    /// A body that throws must do so before it decides anything.
     func withBoard<Answer, Failure: Error>(
         _ body: (inout SchedulerBoard) throws(Failure) -> Answer
     ) throws(Failure) -> Answer {
+        let (answer, effects) = try decide(body)
+        perform(effects)
+        return answer
+    }
+
+    /// Reads or decides under the lock, and returns what follows, which the caller performs outside all locks.
+    ///
+    /// A body that throws must do so before it decides anything.
+    func decide<Answer, Failure: Error>(
+        _ body: (inout SchedulerBoard) throws(Failure) -> Answer
+    ) throws(Failure) -> (answer: Answer, effects: [SchedulerEffect]) {
         // The lock's requirement of `sending` is stricter than needed: everything on the board is Sendable.
         nonisolated(unsafe) var effects: [SchedulerEffect] = []
         let answer = try board.withLock { board throws(Failure) in
@@ -29,11 +40,10 @@ final class SchedulerCore: Sendable {
             effects = board.takeEffects()
             return answer
         }
-        perform(effects)
-        return answer
+        return (answer, effects)
     }
 
-    private func perform(_ effects: [SchedulerEffect]) {
+    func perform(_ effects: [SchedulerEffect]) {
         guard !effects.isEmpty else { return }
         // Most effects cause no others, so the list usually allocates no memory.
         var pending: Deque<SchedulerEffect> = []
@@ -44,19 +54,10 @@ final class SchedulerCore: Sendable {
     private func perform(_ effect: SchedulerEffect, _ pending: inout Deque<SchedulerEffect>) {
         switch effect {
         case .start(let worker, let record): record.core.start(worker, with: record)
-        case .decide(let core, let decision): core.decide(decision, &pending)
+        case .decide(let core, let decision): pending += core.decide(decision).effects
         case .release(let object): extendLifetime(object)
         case .call(let body): body()
         }
-    }
-
-    private func decide(_ decision: (inout SchedulerBoard) -> Void, _ pending: inout Deque<SchedulerEffect>) {
-        nonisolated(unsafe) var effects: [SchedulerEffect] = []
-        board.withLock { board in
-            decision(&board)
-            effects = board.takeEffects()
-        }
-        pending += effects
     }
 
     // MARK: Workers

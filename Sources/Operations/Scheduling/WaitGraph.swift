@@ -19,27 +19,28 @@ enum WaitGraph {
 
     /// Adds the wait of `current`, which is about to await `target`.
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
-        try addingEdges(from: current, to: [target]) {
-            let priority = current.core.withBoard { board -> OperationPriority? in
-                guard current.lifecycle.runs, board.scheduler.contains(current.id, at: current.position) else {
-                    return nil
-                }
-                let priority = board.scheduler.entries[Int(current.position)].priority
-                if target.core !== current.core {
-                    current.madeExtras.awaitedElsewhere.append(target)
-                    board.scheduler.noteForeignWait(of: current.position)
-                } else if target.lifecycle.finalOutcome == nil {
-                    board.scheduler.beginAwait(of: current.position, for: target.position)
-                }
-                return priority
+        // Before the edge exists, because a search relies on it from then on.
+        target.core.withBoard { _ in
+            if target.lifecycle.finalOutcome == nil { target.madeExtras.isAwaited = true }
+        }
+        let priority = try addingEdges(from: current, to: [target]) { board -> OperationPriority? in
+            guard current.lifecycle.runs, board.scheduler.contains(current.id, at: current.position) else {
+                return nil
             }
-            guard let priority else { return }
-            target.core.withBoard { board in
-                guard target.lifecycle.finalOutcome == nil else { return }
-                target.madeExtras.isAwaited = true
-                target.core === current.core
-                    ? board.raise(target, to: priority) : board.raiseFromElsewhere(target, to: priority)
+            let priority = board.scheduler.entries[Int(current.position)].priority
+            if target.core !== current.core {
+                current.madeExtras.awaitedElsewhere.append(target)
+                board.scheduler.noteForeignWait(of: current.position)
+            } else if target.lifecycle.finalOutcome == nil {
+                board.scheduler.beginAwait(of: current.position, for: target.position)
             }
+            return priority
+        }
+        guard let priority else { return }
+        target.core.withBoard { board in
+            guard target.lifecycle.finalOutcome == nil else { return }
+            target.core === current.core
+                ? board.raise(target, to: priority) : board.raiseFromElsewhere(target, to: priority)
         }
     }
 
@@ -54,18 +55,18 @@ enum WaitGraph {
         }
     }
 
-    /// Calls `body` to add edges from an operation, unless one of them would close a cycle.
+    /// Calls `body` to add edges from an operation on its supervisor's board, unless one of them would close a cycle.
     ///
-    /// What `body` decides takes effect while the lock is held. So it may start and resume operations, and end only operations
-    /// that no code from outside can observe yet.
+    /// What follows from the decision is performed after the lock is released, because it calls code from outside, which may
+    /// block or add edges. Only metrics are recorded while it is held.
     ///
     /// - Throws: An ``OperationError`` that names the operations of the cycle.
     static func addingEdges<Result>(
         from source: OperationRecord,
         to targets: [OperationRecord],
-        _ body: () throws -> Result
+        _ body: (inout SchedulerBoard) throws -> Result
     ) throws -> Result {
-        nonisolated(unsafe) var result: Result?
+        nonisolated(unsafe) var decision: (answer: Result, effects: [SchedulerEffect])?
         nonisolated(unsafe) var refused: [RoomWaiter] = []
         try lock.withLock { coresWithoutRoom in
             // An ancestor's end waits for its descendants, so a path to an ancestor closes a cycle too.
@@ -76,7 +77,7 @@ enum WaitGraph {
                 ancestor = current.core.withBoard { _ in current.extras?.parent }
             }
             let mayClose = mayHaveDependents(source)
-            for target in targets where mayClose || goals.contains(target.id) {
+            for target in targets where !target.hasEnded && (mayClose || goals.contains(target.id)) {
                 guard let path = path(from: target, to: goals) else { continue }
                 let names = ([source] + path).map { record in
                     record.core.withBoard { _ in "\(record.name) (operation \(record.id))" }
@@ -86,12 +87,13 @@ enum WaitGraph {
                     "Waiting would never end: \(names.joined(separator: " waits for ")). Remove one of these waits."
                 )
             }
-            result = try body()
+            decision = try source.core.decide(body)
             refused = takeHopelessRoomWaiters(in: coresWithoutRoom)
         }
+        guard let decision else { preconditionFailure("edges were neither added nor refused") }
+        source.core.perform(decision.effects)
         refuse(refused)
-        guard let result else { preconditionFailure("edges were neither added nor refused") }
-        return result
+        return decision.answer
     }
 
     /// Whether any operation may wait for this one, so that a wait of this one may close a cycle.

@@ -3,6 +3,7 @@ import Logging
 import OperationsTesting
 import ServiceContextModule
 import Testing
+import ThreadSupport
 
 @testable import Operations
 
@@ -216,6 +217,33 @@ struct LogTests {
             try await supervisor.add(Probe { _ in }, after: [first], options: named("second")).value
         }
         #expect(entries("operation").compactMap { $0.metadata["operation.name"] } == ["second", "second"])
+    }
+
+    @Test("a log handler may add a dependency, also when a child is added")
+    func dependencyInLogHandler() async throws {
+        let dependent = Locked<(any OperationReference)?>(nil)
+        try await Simulation.run(seed: 1) { simulation in
+            let other = OperationSupervisor(.init(simulation, isSuspended: true))
+            let first = other.add { _ in }
+            var configuration = configuration(simulation)
+            configuration.logger = Logger(label: "test") { [handler] _ in
+                var handler = handler
+                handler.metadataProvider = Logger.MetadataProvider {
+                    try? dependent.withLock { $0.take() }?.addDependency(first)
+                    return [:]
+                }
+                return handler
+            }
+            let supervisor = OperationSupervisor(configuration)
+            let second = other.add { _ in }
+            try await supervisor.add { context in
+                dependent.withLock { $0 = second }
+                try context.addChild { _ in }
+            }.value
+            #expect(second.dependencies.map(\.id) == [first.id])
+            other.isSuspended = false
+            try await other.drain()
+        }
     }
 
     @Test("start and end are logged in the service context in which the operation was added")
