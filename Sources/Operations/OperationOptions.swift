@@ -69,9 +69,8 @@ public struct OperationOptions: Sendable {
     public var deadline: Duration?
     /// How long `main` may run without reporting progress before it counts as stalled; pauses don't count.
     ///
-    /// Without effect if it isn't positive.
-    ///
-    /// The supervisor's ``OperationSupervisor/Configuration/stallTimeout`` where this is `nil`.
+    /// The supervisor's ``OperationSupervisor/Configuration/stallTimeout`` where this is `nil`. Either has no effect if it
+    /// isn't positive.
     public var stallTimeout: Duration?
     /// The operation's weight in the supervisor's progress, from 0 to 2⁴⁰; other numbers count as the nearest of these.
     public var progressUnitCount: Int64 = 1
