@@ -1,21 +1,3 @@
-import Logging
-
-// MARK: - A task of its own
-
-extension OperationRecord {
-    /// Creates the task that inherits the caller's task-local values, if the options ask for it.
-    func makeOwnTask() {
-        guard core.withBoard({ _ in extras?.options.inheritsTaskLocals }) == true else { return }
-        let task = OwnTask(self)
-        core.withBoard { _ in extras?.ownTask = task }
-    }
-
-    /// Ends the operation's own task, if there is one, without running the operation, which wasn't added.
-    func dropOwnTask() { core.withBoard { _ in extras?.ownTask.take() }?.drop() }
-}
-
-// MARK: - Time
-
 extension OperationRecord {
     /// Starts the timer of the operation's deadline, if it has one.
     func startDeadline() {

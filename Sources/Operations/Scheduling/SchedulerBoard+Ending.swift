@@ -14,7 +14,7 @@ extension SchedulerBoard {
         case .interrupt:
             if let cause { record.madeExtras.cancellationCause = cause }
             if let worker = worker(of: record) {
-                worker.isPoisoned = true
+                worker.isCancelled = true
                 if let task = worker.task { emit(.call { task.cancel() }) }
             }
             cancelChildren(of: record, because: cause)

@@ -130,19 +130,17 @@ struct SchedulerBoard {
             forget(extras.coalescingID, of: record)
             tell(extras, .started)
         }
-        if let worker, !worker.isPoisoned, !worker.isSolitary, worker.next == nil, record.extras?.needsOwnWorker != true
-        {
+        let needsOwnWorker = record.extras?.needsOwnWorker == true
+        if let worker, !worker.isCancelled, !worker.isSolitary, worker.next == nil, !needsOwnWorker {
             worker.next = record
             scheduler.entries[Int(record.position)].worker = worker.index
         } else {
-            let own = record.extras?.options.rawTaskPriority
-            let worker = Worker(rawTaskPriority: own ?? environment.rawTaskPriority, isSolitary: own != nil)
+            let rawTaskPriority = record.extras?.options.rawTaskPriority ?? environment.rawTaskPriority
+            let worker = Worker(rawTaskPriority: rawTaskPriority, isSolitary: needsOwnWorker)
             workers.insert(worker)
             scheduler.entries[Int(record.position)].worker = worker.index
             if let ownTask = record.extras?.ownTask {
                 worker.task = ownTask.task
-                // The task is for this operation alone.
-                worker.isPoisoned = true
                 emit(.call { ownTask.run() })
             } else {
                 emit(.start(worker, record))

@@ -78,11 +78,11 @@ final class SchedulerCore: Sendable {
                 Task.detached(priority: worker.taskPriority, operation: work)
             }
         // The operation may have been cancelled before its task was known.
-        let isPoisoned = withBoard { _ in
+        let isCancelled = withBoard { _ in
             worker.task = task
-            return worker.isPoisoned
+            return worker.isCancelled
         }
-        if isPoisoned { task.cancel() }
+        if isCancelled { task.cancel() }
     }
 
     // MARK: Control

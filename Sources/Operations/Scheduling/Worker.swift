@@ -2,13 +2,13 @@ import ThreadSupport
 
 /// A task that runs one operation after another, because a task for each costs more than the operation.
 ///
-/// Cancelling an operation cancels its worker's task and so *poisons* the worker: it runs no further operation, which
-/// would find itself cancelled.
+/// Cancelling an operation cancels its worker's task. The worker then runs no further operation, which would find itself
+/// cancelled.
 final class Worker: @unchecked Sendable {
     // Sendable: accessed under the scheduler's lock, except for `next`, which only the worker's own task accesses.
     var task: Task<Void, Never>?
-    var isPoisoned = false
-    /// Whether it runs a single operation, because no other one has its task priority.
+    var isCancelled = false
+    /// Whether it runs a single operation, which has a task priority or a task of its own.
     let isSolitary: Bool
     /// The number of its task's priority, as in the options.
     private let rawTaskPriority: UInt8?
@@ -97,4 +97,16 @@ struct OwnTask: Sendable {
         }
         continuation?.resume(returning: runs)
     }
+}
+
+extension OperationRecord {
+    /// Creates the task that inherits the caller's task-local values, if the options ask for it.
+    func makeOwnTask() {
+        guard core.withBoard({ _ in extras?.options.inheritsTaskLocals }) == true else { return }
+        let task = OwnTask(self)
+        core.withBoard { _ in extras?.ownTask = task }
+    }
+
+    /// Ends the operation's own task, if there is one, without running the operation, which wasn't added.
+    func dropOwnTask() { core.withBoard { _ in extras?.ownTask.take() }?.drop() }
 }
