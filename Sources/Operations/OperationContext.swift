@@ -38,22 +38,22 @@ public struct OperationContext: Sendable {
     /// The supervisor's clock.
     ///
     /// Sleep on it, never on the real clock, so that a simulation can replay the operation.
-    public var clock: any Clock<Duration> { record.core.environment.clock }
+    public var clock: any Clock<Duration> { record.core.environment.configuration.clock }
     /// A file manager for the operation's use.
     public var fileManager: FileManager { .default }
     /// Whether the operation's cancellation was requested.
     public var isCancellationRequested: Bool { record.isCancellationRequested }
     /// The executor on which the operation may block.
-    package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
+    package var blockingExecutor: (any TaskExecutor)? { record.core.environment.configuration.blockingExecutor }
 
     /// A logger that carries the operation's identifier as `operation.id`, that of its client as `operation.client`, and
     /// the supervisor's name as `supervisor.name`.
     ///
     /// Each access creates a logger: keep it in a constant.
     public var logger: Logger {
-        var logger = record.core.environment.logger
+        var logger = record.core.environment.configuration.logger
         logger[metadataKey: "operation.id"] = "\(record.id)"
-        logger[metadataKey: "supervisor.name"] = "\(record.core.environment.name)"
+        logger[metadataKey: "supervisor.name"] = "\(record.core.environment.configuration.name)"
         if let clientIdentifier { logger[metadataKey: "operation.client"] = "\(clientIdentifier)" }
         return logger
     }
@@ -131,7 +131,7 @@ public struct OperationContext: Sendable {
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
     public func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
-        try await Task(executorPreference: record.core.environment.executor) { try await body() }.value
+        try await record.shielded(body)
     }
 
     /// Adds an operation as a child of this one, which doesn't end before its children.

@@ -35,7 +35,7 @@ extension OperationReference {
         return record.core.withBoard { _ in record.name }
     }
     /// The name of the operation's supervisor.
-    public var supervisorName: String { dependency.record.core.environment.name }
+    public var supervisorName: String { dependency.record.core.environment.configuration.name }
     /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] {
         let record = dependency.record

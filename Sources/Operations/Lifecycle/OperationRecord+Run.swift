@@ -26,7 +26,7 @@ extension OperationRecord {
             // Started under the lock: when `main` ends, the pump of every accepted report exists, so the end waits for it.
             // Not detached: spans of the progress phase have the same parent as those of the reporting task.
             if decision == .startPump {
-                extras.pump = Task(executorPreference: board.environment.executor) {
+                extras.pump = Task(executorPreference: board.environment.configuration.executor) {
                     await self.pumpProgress()
                 }
             }
@@ -78,7 +78,7 @@ extension OperationRecord {
         await endChildren(cancelling: true)
         // The next attempt would meet the files of this one.
         if let directory = core.withBoard({ _ in extras?.temporaryDirectory.take() }) { await remove(directory) }
-        let delay = policy.delay(after: nextAttempt - 1, random: core.environment.random())
+        let delay = policy.delay(after: nextAttempt - 1, random: core.environment.configuration.random())
         core.withBoard { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"
         do {
@@ -115,8 +115,8 @@ extension OperationRecord {
     /// Runs `body` in a task that isn't cancelled when the operation is, for ending phases and cleanup.
     ///
     /// The task inherits the task-local values of the current one, including the operation and its span.
-    func shielded(_ body: @escaping @Sendable () async -> Void) async {
-        await Task(executorPreference: core.environment.executor) { await body() }.value
+    func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+        try await Task(executorPreference: core.environment.configuration.executor) { try await body() }.value
     }
 
     /// What has to end between `main` and the ending phase.
@@ -223,8 +223,9 @@ extension OperationRecord {
     /// Returns the run's own directory, created on first use.
     func temporaryDirectory() async throws -> URL {
         if let existing = core.withBoard({ _ in extras?.temporaryDirectory }) { return existing.url }
-        let made = try await runBlocking(on: core.environment.blockingExecutor) { [environment = core.environment] in
-            try TemporaryDirectory(in: environment.temporaryDirectory ?? FileManager.default.temporaryDirectory)
+        let made = try await runBlocking(on: core.environment.configuration.blockingExecutor) { [core] in
+            let location = core.environment.configuration.temporaryDirectory
+            return try TemporaryDirectory(in: location ?? FileManager.default.temporaryDirectory)
         }
         // Two concurrent callers may both have created a directory: the first is kept, the other is removed.
         let kept: TemporaryDirectory? = core.withBoard { _ in
@@ -240,8 +241,8 @@ extension OperationRecord {
 
     /// Removes the directory with everything in it, even if the operation is cancelled.
     func remove(_ directory: TemporaryDirectory) async {
-        await shielded { [environment = core.environment] in
-            try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
+        try? await shielded { [core] in
+            try await runBlocking(on: core.environment.configuration.blockingExecutor) { directory.remove() }
         }
     }
 }

@@ -18,7 +18,7 @@ extension OperationRecord {
     /// - Parameter timeout: The timeout in the operation's options.
     func startWatchdog(_ timeout: Duration?) {
         let environment = core.environment
-        guard let timeout = timeout ?? environment.stallTimeout, timeout > .zero else { return }
+        guard let timeout = timeout ?? environment.configuration.stallTimeout, timeout > .zero else { return }
         startTimer { [core] record in
             var former = -1
             while (try? await environment.sleep(for: timeout)) != nil {
@@ -44,11 +44,11 @@ extension OperationRecord {
             board.noteStall(of: self, for: timeout)
             return error
         }
-        if core.environment.stallPolicy == .cancel { core.cancel(self, because: error) }
+        if core.environment.configuration.stallPolicy == .cancel { core.cancel(self, because: error) }
     }
 
     private func startTimer(_ body: @escaping @Sendable (OperationRecord) async -> Void) {
-        let task = Task.detached(executorPreference: core.environment.executor) { [weak self] in
+        let task = Task.detached(executorPreference: core.environment.configuration.executor) { [weak self] in
             guard let self else { return }
             await body(self)
         }

@@ -76,10 +76,10 @@ extension SchedulerBoard {
     mutating func noteSuspension(_ limit: RestartIntensity) {
         emit(
             .call { [environment] in
-                environment.logger.error(
+                environment.configuration.logger.error(
                     "supervisor suspended itself: fix the cause, then set isSuspended to false",
                     metadata: [
-                        "supervisor.name": "\(environment.name)",
+                        "supervisor.name": "\(environment.configuration.name)",
                         "supervisor.maximumFailures": "\(limit.maximumFailures)",
                         "supervisor.period": "\(limit.period)",
                     ]
@@ -91,7 +91,7 @@ extension SchedulerBoard {
     /// Writes a message outside the lock, in the service context in which the operation was added.
     private mutating func log(_ record: OperationRecord, _ write: @escaping @Sendable (Logger) -> Void) {
         emit(
-            .call { [logger = environment.logger, serviceContext = record.extras?.serviceContext] in
+            .call { [logger = environment.configuration.logger, serviceContext = record.extras?.serviceContext] in
                 guard let serviceContext else { return write(logger) }
                 ServiceContext.withValue(serviceContext) { write(logger) }
             }
@@ -101,7 +101,7 @@ extension SchedulerBoard {
     private func metadata(of record: OperationRecord) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             "operation.id": "\(record.id)", "operation.name": "\(record.name)",
-            "supervisor.name": "\(environment.name)",
+            "supervisor.name": "\(environment.configuration.name)",
         ]
         if let client = record.options.clientIdentifier { metadata["operation.client"] = "\(client)" }
         return metadata

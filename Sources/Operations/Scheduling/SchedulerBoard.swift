@@ -5,8 +5,6 @@ import DequeModule
 /// Its methods decide. What must be done outside the lock they append to ``effects``, which the lock's holder takes and performs.
 struct SchedulerBoard {
     let environment: OperationEnvironment
-    let capacity: Int?
-    let restartIntensity: RestartIntensity?
     var scheduler: SchedulerState
     /// The records, at the indices that the scheduler gives them.
     var records: ContiguousArray<OperationRecord?> = []
@@ -39,11 +37,9 @@ struct SchedulerBoard {
     /// What follows from the decisions since the lock was taken, in order.
     private(set) var effects: [SchedulerEffect] = []
 
-    init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment) {
+    init(_ environment: OperationEnvironment) {
         self.environment = environment
-        // With less, no operation could ever be added, and callers that wait for room would wait for ever.
-        capacity = configuration.capacity.map { max(1, $0) }
-        restartIntensity = configuration.restartIntensity
+        let configuration = environment.configuration
         scheduler = SchedulerState(width: configuration.width, isSuspended: configuration.isSuspended)
     }
 
@@ -213,7 +209,7 @@ struct SchedulerBoard {
     mutating func countFailure() {
         // A shutdown waits like a drain, and a suspension must not end that wait early.
         // A suspended supervisor that was released would never be resumed.
-        guard let limit = restartIntensity, !isShutDown, !listeners.isReleased else { return }
+        guard let limit = environment.configuration.restartIntensity, !isShutDown, !listeners.isReleased else { return }
         let now = environment.now()
         failures.append(now)
         while let first = failures.first, now - first > limit.period { failures.removeFirst() }

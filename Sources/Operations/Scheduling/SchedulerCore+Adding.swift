@@ -101,7 +101,9 @@ extension SchedulerBoard {
                 "\(record.name) would never start: its supervisor was released while it held operations back. Keep a reference to it."
             )
         }
-        guard let capacity, !isAdmitted, scheduler.rootCount + reservedRoom >= capacity else { return nil }
+        guard let capacity = environment.configuration.capacity, !isAdmitted,
+            scheduler.rootCount + reservedRoom >= capacity
+        else { return nil }
         return OperationError(
             .noRoom,
             "The supervisor holds \(scheduler.rootCount) operations, and its capacity is \(capacity). Use addWhenRoom to wait."

@@ -13,7 +13,8 @@ final class SchedulerCore: Sendable {
 
     init(_ configuration: OperationSupervisor.Configuration) {
         environment = OperationEnvironment(configuration)
-        board = Locked(SchedulerBoard(configuration, environment))
+        board = Locked(SchedulerBoard(environment))
+        withBoard { $0.listeners.core = self }
     }
 
     /// Reads or decides under the lock, and performs what follows outside it.
@@ -72,7 +73,7 @@ final class SchedulerCore: Sendable {
         }
         // The runtime looks up an executor preference at every switch, even if the preference is `nil`.
         let task =
-            if let executor = environment.executor {
+            if let executor = environment.configuration.executor {
                 Task.detached(executorPreference: executor, priority: worker.taskPriority, operation: work)
             } else {
                 Task.detached(priority: worker.taskPriority, operation: work)

@@ -68,7 +68,7 @@ struct OwnTask: Sendable {
         let environment = record.core.environment
         let rawPriority = record.core.withBoard { _ in record.options.rawTaskPriority } ?? environment.rawTaskPriority
         let priority = rawPriority.map(TaskPriority.init(rawValue:))
-        task = Task(executorPreference: environment.executor, priority: priority) {
+        task = Task(executorPreference: environment.configuration.executor, priority: priority) {
             // A cancellation doesn't end this wait: once the operation was granted a slot, only its run can end it.
             let runs = await withCheckedContinuation { continuation in
                 let given: Bool? = signal.withLock { signal in

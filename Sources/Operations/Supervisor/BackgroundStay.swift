@@ -24,7 +24,7 @@ final class BackgroundStay: Sendable {
     func begin(grace: Duration) async {
         startGrace(grace)
         guard let provider, !state.withLock({ $0.isOver }) else { return }
-        let executor = core.environment.executor
+        let executor = core.environment.configuration.executor
         let assertion = await provider.beginActivity { [weak self] in
             Task.detached(executorPreference: executor) { await self?.expire() }
         }
@@ -41,7 +41,7 @@ final class BackgroundStay: Sendable {
         state.withLock { state in
             guard !state.isOver else { return }
             // Created under the lock, so that the task is stored before the task itself removes it.
-            state.graceTask = Task.detached(executorPreference: environment.executor) {
+            state.graceTask = Task.detached(executorPreference: environment.configuration.executor) {
                 // The stay's end cancels the task, which wakes it.
                 guard (try? await environment.sleep(for: grace)) != nil else { return }
                 // `end()` must not cancel this task any more, because the task itself releases the assertion.
@@ -109,7 +109,9 @@ extension SchedulerBoard {
         else { return }
         backgroundWork = nil
         emit(
-            .call { [environment] in Task.detached(executorPreference: environment.executor) { await work.stay.end() } }
+            .call { [environment] in
+                Task.detached(executorPreference: environment.configuration.executor) { await work.stay.end() }
+            }
         )
     }
 }

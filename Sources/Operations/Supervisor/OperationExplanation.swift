@@ -78,7 +78,7 @@ extension SchedulerBoard {
         let isScheduled = !state.isEnded && scheduler.contains(record.id, at: record.position)
         return OperationExplanation(
             state: state,
-            supervisorName: environment.name,
+            supervisorName: environment.configuration.name,
             clientIdentifier: record.options.clientIdentifier,
             reasons: isScheduled ? reasons(record) : []
         )

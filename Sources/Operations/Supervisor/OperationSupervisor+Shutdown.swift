@@ -14,7 +14,7 @@ extension OperationSupervisor {
     public func shutdown(grace: Duration) async -> [any OperationReference] {
         if let shutdownTask { return await shutdownTask.value }
         let core = core
-        let task = Task.detached(executorPreference: core.environment.executor) {
+        let task = Task.detached(executorPreference: core.environment.configuration.executor) {
             await core.shutDown(grace: grace)
         }
         shutdownTask = task
@@ -39,7 +39,7 @@ extension SchedulerCore {
             }
             guard !isEmpty else { return continuation.resume() }
             // Not earlier: the end of a short grace period would find no continuation, and nothing would end the wait.
-            timer = Task.detached(executorPreference: environment.executor) { [self] in
+            timer = Task.detached(executorPreference: environment.configuration.executor) { [self] in
                 try? await environment.sleep(for: grace)
                 withBoard { $0.drainWaiters.removeValue(forKey: ticket) }?.resume()
             }

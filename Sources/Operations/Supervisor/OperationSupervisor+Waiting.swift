@@ -115,7 +115,7 @@ extension SchedulerCore {
 
 extension SchedulerBoard {
     var hasNoRoom: Bool {
-        guard let capacity, !isShutDown else { return false }
+        guard let capacity = environment.configuration.capacity, !isShutDown else { return false }
         return scheduler.rootCount + reservedRoom >= capacity
     }
 

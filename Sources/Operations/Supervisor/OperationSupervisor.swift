@@ -205,7 +205,7 @@ public actor OperationSupervisor {
     // MARK: Identity
 
     /// The supervisor's name in logs, metrics and explanations, from its ``Configuration``.
-    public nonisolated var name: String { core.environment.name }
+    public nonisolated var name: String { core.environment.configuration.name }
 
     /// The supervisor whose operation, or operation's phase, the current task runs.
     ///
