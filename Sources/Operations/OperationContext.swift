@@ -24,7 +24,7 @@ public struct OperationContext: Sendable {
     /// The operation itself, as others refer to it: for dependencies on it, its state and its priority.
     ///
     /// Don't await its end in the operation itself.
-    public var operation: any OperationReference { OperationDependency(record: record, policy: .mustSucceed) }
+    public var operation: any OperationReference { OperationDependency(record: record) }
     /// The supervisor that runs the operation, for example to add operations that aren't children.
     ///
     /// `nil` if the supervisor was released, or the operation runs alone, with ``Operation/run(_:configuration:)``.

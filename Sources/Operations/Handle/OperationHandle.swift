@@ -5,7 +5,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     let record: TypedOperationRecord<Output>
 
     /// A dependency on the operation whose failure fails the dependent.
-    public var dependency: OperationDependency { OperationDependency(record: record, policy: .mustSucceed) }
+    public var dependency: OperationDependency { OperationDependency(record: record) }
 
     /// The output, once the operation has finished and its ending phase is over.
     ///

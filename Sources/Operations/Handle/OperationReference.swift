@@ -20,6 +20,11 @@ public struct OperationDependency: OperationReference {
     /// What happens to the dependent if the operation fails or is cancelled.
     public let policy: Policy
 
+    init(record: OperationRecord, policy: Policy = .mustSucceed) {
+        self.record = record
+        self.policy = policy
+    }
+
     /// The dependency itself.
     public var dependency: OperationDependency { self }
 }

@@ -26,13 +26,10 @@ extension SchedulerBoard {
         because cause: OperationError? = nil
     ) {
         for child in scheduler.relations[record.position]?.children ?? [] {
-            cancelLater(self.record(at: child), because: cause)
+            let child = self.record(at: child)
+            // As separate decisions, so that a family of any depth needs no more stack than its root.
+            emit(.decide(child.core) { $0.cancel(child, because: cause) })
         }
-    }
-
-    /// Cancels an operation as a separate decision, so that a family of any depth needs no more stack than its root.
-    mutating func cancelLater(_ record: OperationRecord, because cause: OperationError?) {
-        emit(.decide(record.core) { $0.cancel(record, because: cause) })
     }
 
     /// Cancels one of several handles of an operation; the last one cancels the operation.

@@ -95,11 +95,6 @@ extension SchedulerState {
         return entry.id == candidate.id && entry.phase == .ready && entry.priority == priority
     }
 
-    private func isReady(_ candidate: QueueEntry) -> Bool {
-        let entry = entries[Int(candidate.position)]
-        return entry.id == candidate.id && entry.phase == .ready
-    }
-
     func usesParentsKeys(_ position: Position) -> Bool {
         entries[Int(position)].traits.isSuperset(of: [.isChild, .hasKeys])
     }
@@ -119,7 +114,10 @@ extension SchedulerState {
         runningCount -= 1
         guard let held = relations[position]?.heldChildren, !held.isEmpty else { return }
         relations[position]?.heldChildren = []
-        for candidate in held where isReady(candidate) { enqueueReady(candidate.position) }
+        for candidate in held
+        where contains(candidate.id, at: candidate.position) && phase(of: candidate.position) == .ready {
+            enqueueReady(candidate.position)
+        }
     }
 
     /// Makes a paused operation wait for a slot, which ``grant()`` grants.

@@ -85,7 +85,7 @@ extension SchedulerBoard {
     }
 
     private func reference(_ position: SchedulerState.Position) -> any OperationReference {
-        OperationDependency(record: record(at: position), policy: .mustSucceed)
+        OperationDependency(record: record(at: position))
     }
 
     private func reasons(_ record: OperationRecord) -> [OperationExplanation.Reason] {

@@ -55,6 +55,6 @@ extension SchedulerCore {
             ids.insert(record.id)
             abandoned.append(record)
         }
-        return abandoned.map { OperationDependency(record: $0, policy: .mustSucceed) }
+        return abandoned.map { OperationDependency(record: $0) }
     }
 }

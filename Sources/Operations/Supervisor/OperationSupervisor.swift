@@ -134,7 +134,7 @@ public actor OperationSupervisor {
         }
         let records = operations.map { record($0) }
         core.add(records, after: dependencies.lazy.map { $0.dependency })
-        return records.map { OperationDependency(record: $0, policy: .mustSucceed) }
+        return records.map { OperationDependency(record: $0) }
     }
 
     /// Adds an operation that is created when its turn comes, and again for each attempt.
@@ -235,7 +235,7 @@ public actor OperationSupervisor {
     ///
     /// Operations that a shutdown abandoned are listed until their `main` returns.
     public nonisolated var operations: [any OperationReference] {
-        core.records.map { OperationDependency(record: $0, policy: .mustSucceed) }
+        core.records.map { OperationDependency(record: $0) }
     }
 
     /// How many operations haven't ended.
