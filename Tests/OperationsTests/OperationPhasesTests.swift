@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import OperationsTesting
 import Testing
 import ThreadSupport
 
@@ -61,6 +62,32 @@ struct OperationPhasesTests {
         var late: [OperationEvent] = []
         for await event in handle.events { late.append(event) }
         #expect(late == [.ended(.finished)])
+    }
+
+    @Test("an operation that pauses again before its reader knows that it resumed tells first that it resumed")
+    func orderOfEvents() async throws {
+        let events = try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, width: 1))
+            let clock = simulation.clock
+            let handle = supervisor.add { context in
+                try await context.pause(awaiting: "an answer") { try await clock.sleep(for: .seconds(1)) }
+            }
+            let events = handle.events
+            let other = supervisor.add { _ in try await clock.sleep(for: .seconds(2)) }
+            // The end of the other operation has granted its slot, and the handler is called before that takes effect.
+            other.whenEnded {
+                #expect(handle.state == .executing)
+                supervisor.core.withBoard { $0.pause(handle.record, "another answer") }
+            }
+            try await handle.value
+            return events
+        }
+        let heard: [OperationEvent] = await events.reduce(into: []) { $0.append($1) }
+        #expect(
+            heard == [
+                .started, .paused("an answer"), .resumed, .paused("another answer"), .ended(.finished),
+            ]
+        )
     }
 
     @Test("F18: in the ending phase the handle already shows the outcome")

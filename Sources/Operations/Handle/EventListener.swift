@@ -1,11 +1,11 @@
-/// A sequence of an operation's events that still has a reader.
-struct EventListener: Sendable {
+/// A sequence of events that still has a reader.
+struct EventListener<Event: Sendable>: Sendable {
     let ticket: UInt64
-    let continuation: AsyncStream<OperationEvent>.Continuation
+    let continuation: AsyncStream<Event>.Continuation
 
-    func tell(_ event: OperationEvent) {
-        continuation.yield(event)
-        if case .ended = event { continuation.finish() }
+    /// Tells the reader of an event, or of the end of the sequence where this is `nil`.
+    func tell(_ event: Event?) {
+        if let event { continuation.yield(event) } else { continuation.finish() }
     }
 }
 

@@ -72,8 +72,8 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
 
     /// The operation's events from now on, in a new sequence for each access.
     ///
-    /// It begins with `started` if the operation is executing or paused, or is just `ended` if it has ended. Progress that
-    /// concurrent tasks report may come in another order; ``OperationReference/progress`` never falls.
+    /// It begins with `started` if the operation is executing or paused, or is just `ended` if it has ended. The events come
+    /// in the order in which the supervisor decided them, whatever threads are involved.
     ///
     /// The buffer is bounded: a slow reader misses former events, never the end.
     public var events: AsyncStream<OperationEvent> { record.makeEvents() }

@@ -30,7 +30,7 @@ extension OperationRecord {
                     await self.pumpProgress()
                 }
             }
-            board.tell(extras, .progress(extras.mailbox.current))
+            board.tell(extras.listeners, .progress(extras.mailbox.current))
             board.tellProgress()
         }
     }

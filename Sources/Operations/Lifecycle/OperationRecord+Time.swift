@@ -40,7 +40,7 @@ extension OperationRecord {
                 .stalled,
                 "\(name) has made no progress for \(timeout). See what it waits for, or let it report progress more often."
             )
-            if let extras { board.tell(extras, .stalled) }
+            if let extras { board.tell(extras.listeners, .stalled) }
             board.noteStall(of: self, for: timeout)
             return error
         }

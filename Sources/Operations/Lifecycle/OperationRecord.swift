@@ -99,7 +99,7 @@ class OperationRecord: @unchecked Sendable {
         var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
         /// What callers asked to be called at the end.
         var endHandlers: [@Sendable () -> Void] = []
-        var listeners: [EventListener] = []
+        var listeners: [EventListener<OperationEvent>] = []
 
         /// Unfinished operations of other supervisors that depend on this one.
         var foreignDependents: [OperationID: ForeignDependent] = [:]

@@ -169,7 +169,8 @@ extension SchedulerBoard {
         _ error: (any Error)?
     ) {
         notifyOtherSupervisors(extras, record, error)
-        tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
+        tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false)))
+        tell(extras.listeners, nil)
         for (_, waiter) in extras.waiters.sorted(by: { $0.key < $1.key }) { emit(.call { waiter.resume() }) }
         for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }

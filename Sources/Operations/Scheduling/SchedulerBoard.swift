@@ -46,10 +46,11 @@ struct SchedulerBoard {
     /// Adds an effect of a decision.
     mutating func emit(_ effect: SchedulerEffect) { effects.append(effect) }
 
-    /// Tells an operation's listeners of an event.
-    mutating func tell(_ extras: OperationRecord.Extras, _ event: OperationEvent) {
-        guard !extras.listeners.isEmpty else { return }
-        emit(.call { [listeners = extras.listeners] in for listener in listeners { listener.tell(event) } })
+    /// Tells readers of an event, or of the end of their sequences where this is `nil`, in the order of the decisions.
+    mutating func tell<Event>(_ readers: [EventListener<Event>], _ event: Event?) {
+        guard !readers.isEmpty, let core = listeners.core else { return }
+        listeners.append { for reader in readers { reader.tell(event) } }
+        emit(.call { core.deliverEvents() })
     }
 
     /// Takes the effects of the decisions, to perform them outside the lock.
@@ -124,7 +125,7 @@ struct SchedulerBoard {
         // First, so that listeners know of the start before anything else of the run.
         if let extras = record.extras {
             forget(extras.coalescingID, of: record)
-            tell(extras, .started)
+            tell(extras.listeners, .started)
         }
         let needsOwnWorker = record.extras?.needsOwnWorker == true
         if let worker, !worker.isCancelled, !worker.isSolitary, worker.next == nil, !needsOwnWorker {
@@ -162,7 +163,7 @@ struct SchedulerBoard {
         guard extras.pauseCount == 0 else { return scheduler.pause(record.position) }
         guard record.updateLifecycle({ $0.resume() }) else { return }
         extras.pauseReason = nil
-        tell(extras, .resumed)
+        tell(extras.listeners, .resumed)
         tellState(of: record)
     }
 
@@ -178,7 +179,7 @@ struct SchedulerBoard {
         scheduler.pause(record.position)
         if record.updateLifecycle({ $0.pause() }) {
             extras.pauseReason = reason
-            tell(extras, .paused(reason))
+            tell(extras.listeners, .paused(reason))
             tellState(of: record)
         }
         grantAll()

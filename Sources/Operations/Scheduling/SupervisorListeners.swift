@@ -1,32 +1,17 @@
 import ThreadSupport
 
-/// The sequences of a supervisor's events and of its progress that still have a reader.
+/// The sequences of a supervisor's events and of its progress that still have a reader, and the events to deliver.
 ///
-/// Decisions append events under the scheduler's lock, and one thread at a time delivers them outside it. Otherwise a
-/// thread could overtake another thread that decided earlier, and an operation would start after its end.
+/// Decisions append events, the supervisor's and those of its operations, under the scheduler's lock, and one thread at a
+/// time delivers them outside it. Otherwise a thread could overtake another thread that decided earlier, and an operation
+/// would start after its end.
 final class SupervisorListeners: @unchecked Sendable {
     // Sendable: accessed only under the scheduler's lock. A class, because a weak reference would make the board expensive
     // to access.
     /// The supervisor, for the contexts of its operations, until it is released.
     weak var supervisor: OperationSupervisor?
-    /// A sequence, which ends at the latest when the last reference to this is released.
-    final class Listener<Element: Sendable>: Sendable {
-        let ticket: UInt64
-        let continuation: AsyncStream<Element>.Continuation
-
-        init(_ ticket: UInt64, _ continuation: AsyncStream<Element>.Continuation) {
-            self.ticket = ticket
-            self.continuation = continuation
-        }
-
-        deinit { continuation.finish() }
-    }
-
-    /// An event, or the end of the sequences where this is `nil`, for the sequences that existed when it happened.
-    struct Delivery {
-        let event: SupervisorEvent?
-        let listeners: [Listener<SupervisorEvent>]
-    }
+    /// Tells an event to the sequences that existed when it happened, or ends them.
+    typealias Delivery = @Sendable () -> Void
 
     /// The values that the listeners were told.
     struct Values: Equatable {
@@ -37,11 +22,11 @@ final class SupervisorListeners: @unchecked Sendable {
         var completedUnitCount: Int64 = 0
     }
 
-    /// The scheduler that delivers, known once there is a listener.
-    weak var core: SchedulerCore?
-    var events: [Listener<SupervisorEvent>] = []
+    /// The scheduler that delivers, which owns this.
+    unowned var core: SchedulerCore?
+    var events: [EventListener<SupervisorEvent>] = []
     /// Readers of the progress, which compute it themselves, because that takes a pass over all operations.
-    var progress: [Listener<Void>] = []
+    var progress: [EventListener<Void>] = []
     var told = Values()
     /// Whether the supervisor was released, so that the end of its last operation ends the sequences.
     var isReleased = false
@@ -52,9 +37,7 @@ final class SupervisorListeners: @unchecked Sendable {
 
     var isEmpty: Bool { events.isEmpty && progress.isEmpty }
 
-    func append(_ event: SupervisorEvent?) {
-        undelivered.append(Delivery(event: event, listeners: events))
-    }
+    func append(_ delivery: @escaping Delivery) { undelivered.append(delivery) }
 
     /// Takes the events to deliver.
     ///
@@ -67,6 +50,11 @@ final class SupervisorListeners: @unchecked Sendable {
         defer { undelivered = [] }
         return undelivered
     }
+
+    deinit {
+        for listener in events { listener.continuation.finish() }
+        for listener in progress { listener.continuation.finish() }
+    }
 }
 
 // Each of these costs one comparison as long as there are no listeners.
@@ -74,10 +62,6 @@ extension SchedulerBoard {
     /// Tells the listeners of an operation's state, and of the states of the handles that joined it.
     mutating func tellState(of record: OperationRecord) {
         guard hasListeners else { return }
-        tellEachState(of: record)
-    }
-
-    private mutating func tellEachState(of record: OperationRecord) {
         append(record)
         guard let extras = record.extras, extras.joinedCount > 0, record.lifecycle.finalOutcome == nil else { return }
         for position in scheduler.joined(to: record.position) { append(self.record(at: position)) }
@@ -93,13 +77,13 @@ extension SchedulerBoard {
     mutating func tellChanges() {
         guard hasListeners else { return }
         for position in scheduler.takeReadinessChanges() {
-            if let record = records[Int(position)], record.lifecycle.isWaiting { tellEachState(of: record) }
+            if let record = records[Int(position)], record.lifecycle.isWaiting { tellState(of: record) }
         }
         let (former, now) = (listeners.told, values)
         listeners.told = now
-        if former.count != now.count { append(.count(now.count)) }
-        if former.isSuspended != now.isSuspended { append(.suspended(now.isSuspended)) }
-        if former.width != now.width { append(.width(now.width)) }
+        if former.count != now.count { tell(listeners.events, .count(now.count)) }
+        if former.isSuspended != now.isSuspended { tell(listeners.events, .suspended(now.isSuspended)) }
+        if former.width != now.width { tell(listeners.events, .width(now.width)) }
         let hasProgressed =
             former.totalUnitCount != now.totalUnitCount || former.completedUnitCount != now.completedUnitCount
         if hasProgressed { tellProgress() }
@@ -134,7 +118,7 @@ extension SchedulerBoard {
     }
 
     private mutating func endSequences() {
-        append(SupervisorEvent?.none)
+        tell(listeners.events, nil)
         emit(.call { [progress = listeners.progress] in for reader in progress { reader.continuation.finish() } })
     }
 
@@ -166,21 +150,13 @@ extension SchedulerBoard {
     var operationCount: Int { scheduler.count - joinedCount }
 
     private mutating func append(_ record: OperationRecord) {
-        append(
-            .operation(OperationDependency(record: record, policy: .mustSucceed), state(of: record)) as SupervisorEvent
-        )
-    }
-
-    private mutating func append(_ event: SupervisorEvent?) {
-        guard !listeners.events.isEmpty, let core = listeners.core else { return }
-        listeners.append(event)
-        emit(.call { core.deliverEvents() })
+        tell(listeners.events, .operation(OperationDependency(record: record), state(of: record)))
     }
 
     // MARK: Listening
 
     /// Adds a sequence of events, which begins with the current values.
-    fileprivate mutating func listen(_ listener: SupervisorListeners.Listener<SupervisorEvent>) {
+    fileprivate mutating func listen(_ listener: EventListener<SupervisorEvent>) {
         tellChanges()
         let values = values
         listeners.told = values
@@ -191,7 +167,7 @@ extension SchedulerBoard {
         for record in records.compactMap({ $0 }).sorted(by: { $0.id < $1.id }) {
             guard record.lifecycle.finalOutcome == nil else { continue }
             let state = state(of: record)
-            let reference = OperationDependency(record: record, policy: .mustSucceed)
+            let reference = OperationDependency(record: record)
             // The outcome is visible on the handle while the ending phase runs, but the end is told when that is over.
             listener.continuation.yield(.operation(reference, state.isEnded ? .executing : state))
         }
@@ -199,7 +175,7 @@ extension SchedulerBoard {
         startTelling()
     }
 
-    fileprivate mutating func listen(_ listener: SupervisorListeners.Listener<Void>) {
+    fileprivate mutating func listen(_ listener: EventListener<Void>) {
         tellChanges()
         listeners.told = values
         let now = progress()
@@ -215,7 +191,6 @@ extension SchedulerBoard {
     }
 
     fileprivate mutating func stopListening(_ ticket: UInt64) {
-        let (events, progress) = (listeners.events, listeners.progress)
         listeners.events.removeAll { $0.ticket == ticket }
         listeners.progress.removeAll { $0.ticket == ticket }
         if listeners.isEmpty {
@@ -223,34 +198,23 @@ extension SchedulerBoard {
             scheduler.tracksReadiness = false
             _ = scheduler.takeReadinessChanges()
         }
-        // Released outside the lock, because the end of a sequence may resume its reader.
-        emit(
-            .call {
-                extendLifetime(events)
-                extendLifetime(progress)
-            }
-        )
     }
 }
 
 extension SchedulerCore {
     func makeEvents() -> AsyncStream<SupervisorEvent> {
         let (stream, continuation) = AsyncStream.makeStream(of: SupervisorEvent.self)
-        let listener = SupervisorListeners.Listener(makeTicket(), continuation)
+        let listener = EventListener(ticket: makeTicket(), continuation: continuation)
         continuation.onTermination = { [weak self, ticket = listener.ticket] _ in self?.stopListening(ticket) }
-        withBoard { board in
-            board.listeners.core = self
-            board.listen(listener)
-        }
+        withBoard { $0.listen(listener) }
         return stream
     }
 
     func makeProgressUpdates() -> some AsyncSequence<SupervisorProgress, Never> & Sendable {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let listener = SupervisorListeners.Listener(makeTicket(), continuation)
+        let listener = EventListener(ticket: makeTicket(), continuation: continuation)
         continuation.onTermination = { [weak self, ticket = listener.ticket] _ in self?.stopListening(ticket) }
         let lastProgress = withBoard { board in
-            board.listeners.core = self
             board.listen(listener)
             return board.listeners.lastProgress
         }
@@ -262,18 +226,10 @@ extension SchedulerCore {
     private func stopListening(_ ticket: UInt64) { withBoard { $0.stopListening(ticket) } }
 
     /// Delivers events in the order in which they were decided, unless another thread does so.
-    fileprivate func deliverEvents() {
+    func deliverEvents() {
         var continues = false
         while let deliveries = withBoard({ $0.listeners.take(continues: continues) }) {
-            for delivery in deliveries {
-                for listener in delivery.listeners {
-                    if let event = delivery.event {
-                        listener.continuation.yield(event)
-                    } else {
-                        listener.continuation.finish()
-                    }
-                }
-            }
+            for delivery in deliveries { delivery() }
             continues = true
         }
     }
