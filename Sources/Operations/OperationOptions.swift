@@ -56,6 +56,8 @@ public struct OperationOptions: Sendable {
     /// happens only if the existing operation waits for everything that the new one must wait for. All other options of
     /// the existing operation apply: user info, deadline, whether it may continue in the background.
     ///
+    /// Each handle has an identifier of its own. Logs, spans and ``OperationContext/id`` have the operation's.
+    ///
     /// All blocks with one output type count as one type: give different blocks different keys. Only `add` of a single
     /// operation or block considers the key.
     public var coalescingKey: String?

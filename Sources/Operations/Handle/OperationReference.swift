@@ -34,6 +34,11 @@ extension OperationReference {
     public var ending: OperationDependency { OperationDependency(record: dependency.record, policy: .ending) }
     /// The operation's identifier in this process.
     public var id: OperationID { dependency.record.id }
+    /// Whether this refers to a handle that joined an operation, and not to the operation itself, until it has ended.
+    package var isJoined: Bool {
+        let record = dependency.record
+        return record.core.withBoard { _ in record.extras?.target != nil }
+    }
     /// The operation's name: the name in its options, or its type's name.
     public var name: String {
         let record = dependency.record

@@ -8,9 +8,10 @@ extension ApplicationSyncManager {
     /// for operation in manager.activity { print(operation.name, operation.explain()) }
     /// ```
     ///
-    /// It contains the operations of every manager of the same application, remote and supervisor.
+    /// It contains the operations of every manager of the same application, remote and supervisor. An operation with a
+    /// coalescing key is listed once, with an identifier that none of its handles has.
     public var activity: [any OperationReference] {
-        supervisor.operations.filter { $0.userInfo[Self.applicationInfo] as? ApplicationKey == key }
+        supervisor.operations.filter { !$0.isJoined && $0.userInfo[Self.applicationInfo] as? ApplicationKey == key }
     }
 
     /// The operations of one document that haven't ended.

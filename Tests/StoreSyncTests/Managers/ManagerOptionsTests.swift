@@ -88,6 +88,21 @@ struct ManagerOptionsTests {
         withExtendedLifetime(delegate) {}
     }
 
+    @Test("The activity lists an operation once, however many handles coalescing gave it")
+    func coalescedActivity() async throws {
+        let fixture = try Fixture()
+        let supervisor = OperationSupervisor(.init(isSuspended: true, temporaryDirectory: fixture.temporary))
+        let delegate = await AppDelegate()
+        let manager = try fixture.device("device").manager(delegate, on: supervisor)
+        let handles = (0..<2).map { _ in manager.status(options: OperationOptions(coalescingKey: "status")) }
+        #expect(supervisor.operations.count == 3)
+        let activity = manager.activity
+        #expect(activity.count == 1)
+        activity.first?.cancel()
+        #expect(handles.map(\.state) == [.cancelled, .cancelled])
+        withExtendedLifetime(delegate) {}
+    }
+
     @Test("An operation after an export uploads what the export writes")
     func afterExport() async throws {
         let fixture = try Fixture()
