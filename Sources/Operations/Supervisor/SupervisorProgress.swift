@@ -7,7 +7,7 @@ public struct SupervisorProgress: Sendable, Hashable {
     public var totalUnitCount: Int64
     /// The units of the operations among them that have ended, with any outcome.
     public var completedUnitCount: Int64
-    /// The part that is done, from 0 to 1; running operations count by their own progress.
+    /// The part that is done, from 0 to 1; operations that run, ending phase included, count by their own progress.
     ///
     /// It never falls until the supervisor has drained, although operations may be added meanwhile.
     public var fractionCompleted: Double
@@ -22,7 +22,7 @@ extension OperationSupervisor {
 
 extension SchedulerBoard {
     mutating func progress() -> SupervisorProgress {
-        let running = records.lazy.compactMap { $0 }.filter { $0.extras != nil && $0.lifecycle.mayRunMain }
+        let running = records.lazy.compactMap { $0 }.filter(\.lifecycle.runs)
         let partial = running.reduce(0) { sum, record in
             sum + progress(of: record).fractionCompleted * Double(record.progressUnitCount)
         }

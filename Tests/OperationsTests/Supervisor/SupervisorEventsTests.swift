@@ -141,9 +141,31 @@ struct SupervisorEventsTests {
 
     private actor SlowEnding: Operation {
         let gate: Gate
-        init(_ gate: Gate) { self.gate = gate }
-        func main(_ context: OperationContext) {}
+        let fails: Bool
+        init(_ gate: Gate, fails: Bool = false) { (self.gate, self.fails) = (gate, fails) }
+        func main(_ context: OperationContext) throws {
+            guard fails else { return }
+            context.reportProgress(0.5)
+            throw ProbeError()
+        }
         func operationDidComplete(_ output: Void) async { try? await gate.wait() }
+        func operationDidFail(_ error: any Error) async { try? await gate.wait() }
+    }
+
+    @Test("an operation in its ending phase counts by its own progress", arguments: [false, true])
+    func progressInEndingPhase(fails: Bool) async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let gate = Gate()
+        let handle = supervisor.add(SlowEnding(gate, fails: fails))
+        await gate.arrival()
+        #expect(handle.progress.fractionCompleted == (fails ? 0.5 : 1))
+        #expect(
+            supervisor.progress
+                == SupervisorProgress(totalUnitCount: 1, completedUnitCount: 0, fractionCompleted: fails ? 0.5 : 1)
+        )
+        gate.open()
+        _ = await handle.result
+        #expect(supervisor.progress.fractionCompleted == 1)
     }
 
     @Test("the supervisor that suspends itself tells so")
