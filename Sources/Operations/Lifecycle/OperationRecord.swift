@@ -72,7 +72,7 @@ class OperationRecord: @unchecked Sendable {
 
     // Under the scheduler's lock:
 
-    /// Copies the failure or the output of the operation that this one joined.
+    /// Copies the failure or the output of the operation that this one joined, and whether its cancellation was requested.
     func settleAsTarget() { preconditionFailure("\(#function) is the subclass's") }
 
     /// The data that only few operations have.
@@ -149,9 +149,10 @@ class OperationRecord: @unchecked Sendable {
         kept.temporaryDirectory = former.temporaryDirectory
         kept.span = former.span
         kept.childrenWaiter = former.childrenWaiter
-        // The handle still shows the operation's progress.
-        kept.mailbox = former.mailbox
+        // The handle still shows the operation's progress and priority; a joined handle shows those of its target.
+        kept.mailbox = former.target?.extras?.mailbox ?? former.mailbox
         kept.mailbox.discard()
+        priority = former.target?.priority ?? priority
         extras = kept
         return former
     }

@@ -37,6 +37,7 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
         }
         failure = target.failure
         if failure == nil { output = target.output }
+        if target.isCancellationRequested { updateLifecycle { _ = $0.cancel() } }
     }
 }
 

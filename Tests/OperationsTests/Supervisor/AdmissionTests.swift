@@ -109,6 +109,58 @@ struct AdmissionTests {
         #expect(runs.withLock { $0 } == 2)
     }
 
+    /// How an operation ends whose handles are inspected later.
+    enum Ending: CaseIterable {
+        case finished, failed, cancelled
+        /// It finishes in spite of the cancellation.
+        case cancelledInVain
+        /// Only the first handle is cancelled.
+        case handleCancelled
+    }
+
+    @Test(
+        "a handle shows progress, priority and a requested cancellation after the end, however many handles there are",
+        arguments: [nil, "upload"],
+        Ending.allCases
+    )
+    func handlesAfterTheEnd(key: String?, ending: Ending) async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let gate = Gate()
+        let work = Probe { context in
+            context.reportProgress(OperationProgress(completedUnitCount: 3, totalUnitCount: 4, phase: "uploading"))
+            try await gate.wait()
+            switch ending {
+            case .finished, .handleCancelled: return
+            case .failed: throw ProbeError()
+            case .cancelled, .cancelledInVain: context.operation.cancel()
+            }
+            if ending == .cancelled { try Task.checkCancellation() }
+        }
+        let options = OperationOptions(priority: .high, coalescingKey: key)
+        let handle = supervisor.add(work, options: options)
+        let other = key.map { _ in supervisor.add(Probe { _ in }, options: options) }
+        supervisor.isSuspended = false
+        await gate.arrival()
+        if ending == .handleCancelled { handle.cancel() } else { gate.open() }
+        _ = await handle.result
+        if let other {
+            #expect(ending != .handleCancelled || other.state == .executing && !other.isCancellationRequested)
+            gate.open()
+            _ = await other.result
+            #expect(ending != .handleCancelled || other.state == .finished && !other.isCancellationRequested)
+        }
+        let shown = ending == .handleCancelled ? [handle] : [handle, other].compactMap { $0 }
+        for handle in shown {
+            let isFinished = ending == .finished || ending == .cancelledInVain
+            #expect(handle.state == (isFinished ? .finished : ending == .failed ? .failed : .cancelled))
+            #expect(handle.progress.fractionCompleted == (isFinished ? 1 : 0.75))
+            #expect(handle.progress.completedUnitCount == (isFinished ? 4 : 3))
+            #expect(handle.progress.phase == "uploading")
+            #expect(handle.priority == .high)
+            #expect(handle.isCancellationRequested == (ending != .finished && ending != .failed))
+        }
+    }
+
     @Test("an operation doesn't join another that lacks its dependencies or its keys, or comes before a barrier")
     func notJoining() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
