@@ -303,6 +303,8 @@ extension SchedulerBoard {
             record.end()
             return
         }
+        // Tells that the target is ready without the new handle, which is told separately.
+        tellChanges()
         target.extras?.joinedCount += 1
         _ = add(record, after: [], parent: nil)
     }

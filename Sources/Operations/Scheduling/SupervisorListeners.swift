@@ -67,10 +67,10 @@ extension SchedulerBoard {
         for position in scheduler.joined(to: record.position) { append(self.record(at: position)) }
     }
 
-    /// Tells the listeners of an operation that was added; if it's ready, ``tellChanges()`` does so.
+    /// Tells the listeners of an operation that was added; if it becomes ready itself, ``tellChanges()`` does so.
     mutating func tellAddition(of record: OperationRecord) {
         guard hasListeners else { return }
-        if state(of: record) != .ready { append(record) }
+        if state(of: record) != .ready || record.extras?.target != nil { append(record) }
     }
 
     /// Tells the listeners what has changed since they were told last: readiness, count, suspension, width and progress.
