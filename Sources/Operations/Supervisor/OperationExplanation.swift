@@ -113,7 +113,7 @@ extension SchedulerBoard {
             return record.extras?.pauseReason.map { [.pause($0)] } ?? []
         case .resuming:
             let isOwedKeys = scheduler.relations[position]?.isOwedKeys == true
-            return isOwedKeys ? [.lentKeys] : [.width(scheduler.width)]
+            return isOwedKeys ? [.lentKeys] : [.width(max(1, scheduler.width))]
         case .free, .running, .abandoned:
             return []
         }

@@ -153,6 +153,25 @@ struct StartOrderTests {
         }
     }
 
+    @Test("at width 0, the explanation of an operation that waits to resume says that the one slot is in use")
+    func resumingAtWidthZero() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, width: 1))
+            let (answer, end) = (Gate(), Gate())
+            let asking = supervisor.add(
+                Probe { context in try await context.pause(awaiting: "an answer") { try await answer.wait() } }
+            )
+            supervisor.add(Probe { _ in try await end.wait() })
+            await end.arrival()
+            supervisor.width = 0
+            answer.open()
+            while "\(asking.explain())".contains("an answer") { await Task.yield() }
+            #expect("\(asking.explain())".hasSuffix(": all 1 slots are in use"))
+            end.open()
+            try await asking.value
+        }
+    }
+
     @Test("operations that are added while others run are all run, and none is left")
     func streaming() async throws {
         let supervisor = OperationSupervisor(width: 2)
