@@ -14,7 +14,7 @@ func runOperationQueue(_ workload: Workload, _ count: Int) async -> Measurement?
     case .submitFromTasks: await operationQueueSubmission(count, .tasks(64))
     case .submitFromThreads: await operationQueueSubmission(count, .threads(8))
     case .memory, .memoryOfChain: operationQueueMemory(workload, count)
-    case .chainDropped, .chainFailed, .falseCancellations, .seal, .open: nil
+    case .children, .chainDropped, .chainFailed, .falseCancellations, .seal, .open: nil
     }
 }
 

@@ -5,11 +5,23 @@ actor NoOp: Operation {
     func main(_ context: OperationContext) {}
 }
 
+/// An operation that adds operations that do nothing as its children.
+private actor Parent: Operation {
+    let count: Int
+
+    init(of count: Int) { self.count = count }
+
+    func main(_ context: OperationContext) throws {
+        for _ in 0..<count { try context.addChild(NoOp()) }
+    }
+}
+
 func runOperations(_ workload: Workload, _ count: Int) async throws -> Measurement? {
     switch workload {
     case .independent: try await operationsIndependent(count)
     case .chain, .layered, .fanIn: try await operationsGraph(workload, count)
     case .priorities: try await operationsPriorities(count)
+    case .children: try await operationsChildren(count)
     case .cancelAll: try await operationsCancelAll(count)
     case .submitFromOneTask: try await operationsSubmission(count, .tasks(1))
     case .submitFromTasks: try await operationsSubmission(count, .tasks(64))
@@ -63,6 +75,11 @@ private func operationsPriorities(_ count: Int) async throws -> Measurement {
             try await supervisor.drain()
         }
     )
+}
+
+private func operationsChildren(_ count: Int) async throws -> Measurement {
+    let supervisor = OperationSupervisor(width: width)
+    return Measurement(try await timed { try await supervisor.add(Parent(of: count)).value })
 }
 
 private func operationsCancelAll(_ count: Int) async throws -> Measurement {

@@ -53,8 +53,8 @@ func runTaskGroup(_ workload: Workload, _ count: Int) async -> Measurement? {
     case .chain, .layered, .fanIn: await taskGroupGraph(workload, count)
     case .priorities: await taskGroupPriorities(count)
     case .cancelAll: await taskGroupCancelAll(count)
-    case .submitFromOneTask, .submitFromTasks, .submitFromThreads, .memory, .memoryOfChain, .chainDropped, .chainFailed,
-        .falseCancellations, .seal, .open:
+    case .submitFromOneTask, .submitFromTasks, .submitFromThreads, .memory, .memoryOfChain, .children, .chainDropped,
+        .chainFailed, .falseCancellations, .seal, .open:
         nil
     }
 }

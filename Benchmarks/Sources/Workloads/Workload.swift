@@ -10,6 +10,8 @@ public enum Workload: String, CaseIterable, Sendable {
     case fanIn
     /// Five priorities in turn. All operations are added before the first starts.
     case priorities
+    /// One operation adds all the others as its children, and ends after them.
+    case children
     /// Everything is cancelled while it waits; measured from the cancellation until everything has ended.
     case cancelAll
     /// One task adds the operations while two threads cancel a quarter of them.
@@ -40,7 +42,7 @@ public enum Workload: String, CaseIterable, Sendable {
         case .chain, .layered, .fanIn, .priorities, .cancelAll: [.operations, .operationQueue, .taskGroup]
         case .submitFromOneTask, .submitFromTasks, .submitFromThreads, .memory, .memoryOfChain:
             [.operations, .operationQueue]
-        case .chainDropped, .chainFailed, .falseCancellations: [.operations]
+        case .children, .chainDropped, .chainFailed, .falseCancellations: [.operations]
         case .seal: [.allCores, .oneCore, .sodium, .sodiumWithDigest]
         // Opening digests nothing.
         case .open: [.allCores, .oneCore, .sodium]

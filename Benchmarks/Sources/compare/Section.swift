@@ -78,14 +78,17 @@ extension Section {
     static let flatness = Section(title: "Cost per operation: nanoseconds, by how many there are") { runner in
         let counts = [10_000, 100_000, 1_000_000]
         var lines = [Line(cells: ["workload"] + counts.map(grouped) + ["largest ÷ smallest", "target", "met"])]
-        for workload in [Workload.independent, .chain] {
+        // The entries of a million children don't fit into the processor's cache.
+        let targets: [(Workload, Double)] = [(.independent, 1.5), (.chain, 1.5), (.children, 3)]
+        for (workload, target) in targets {
             let outcomes = try runner.medians(counts.map { (workload, .operations, $0, max(1, 200_000 / $0)) })
             let costs = zip(outcomes, counts).map { ($0.seconds ?? .infinity) * 1e9 / Double($1 / runner.divisor) }
             let spread = (costs.max() ?? 0) / (costs.min() ?? 1)
             lines.append(
                 Line(
-                    cells: [workload.rawValue] + costs.map { String(format: "%.0f", $0) } + [times(spread), "≤ 1.50×"],
-                    isMet: spread <= 1.5
+                    cells: [workload.rawValue] + costs.map { String(format: "%.0f", $0) }
+                        + [times(spread), "≤ \(times(target))"],
+                    isMet: spread <= target
                 )
             )
         }

@@ -27,6 +27,26 @@ struct Edges: Sendable {
 
     subscript(_ index: UInt32) -> Edge { edges[Int(index)] }
 
+    /// The edges of one list, as they are when the sequence is created.
+    struct List: Sequence, IteratorProtocol {
+        fileprivate let edges: ContiguousArray<Edge>
+        fileprivate let isOfDependents: Bool
+        fileprivate var index: UInt32
+
+        mutating func next() -> Edge? {
+            guard index != Edges.none else { return nil }
+            let edge = edges[Int(index)]
+            index = isOfDependents ? edge.nextDependent : edge.nextDependency
+            return edge
+        }
+    }
+
+    /// Returns a dependency's list of dependents, which begins with an edge.
+    func dependents(from first: UInt32) -> List { List(edges: edges, isOfDependents: true, index: first) }
+
+    /// Returns a dependent's list of dependencies, which begins with an edge.
+    func dependencies(from first: UInt32) -> List { List(edges: edges, isOfDependents: false, index: first) }
+
     /// Inserts an edge before the edges that are first in the two lists, and returns its index.
     mutating func insert(
         from dependent: UInt32,

@@ -28,9 +28,7 @@ struct KeyTickets: Sendable {
     /// Returns the operation that has become the first in the queue, if the former first one left.
     mutating func leave(_ candidate: QueueEntry, for key: ExclusionKey, of parent: UInt32?) -> QueueEntry? {
         let domain = Domain(parent: parent, key: key)
-        guard let index = queues[domain]?.index(of: candidate) else { return nil }
-        queues[domain]?.remove(at: index)
-        guard index == 0 else { return nil }
+        guard queues[domain]?.remove(candidate) == 0 else { return nil }
         if let next = queues[domain]?.first { return next }
         queues[domain] = nil
         return nil
@@ -55,6 +53,16 @@ struct KeyTickets: Sendable {
 }
 
 extension Deque<QueueEntry> {
+    /// Removes an element from the queue, which is sorted by age.
+    ///
+    /// Returns the index that it had, if it was there.
+    @discardableResult
+    mutating func remove(_ candidate: QueueEntry) -> Int? {
+        guard let index = index(of: candidate) else { return nil }
+        remove(at: index)
+        return index
+    }
+
     /// Returns the index of an element in the queue, which is sorted by age.
     fileprivate func index(of candidate: QueueEntry) -> Int? {
         var (low, high) = (startIndex, endIndex)

@@ -25,7 +25,7 @@ extension SchedulerBoard {
         of record: OperationRecord,
         because cause: OperationError? = nil
     ) {
-        for child in scheduler.relations[record.position]?.children ?? [] {
+        for child in scheduler.children(of: record.position) {
             let child = self.record(at: child)
             // As separate decisions, so that a family of any depth needs no more stack than its root.
             emit(.decide(child.core) { $0.cancel(child, because: cause) })

@@ -288,7 +288,7 @@ extension SchedulerBoard {
             guard record.lifecycle.finalOutcome == nil else {
                 return dependency.policy == .ending || record.failure == nil
             }
-            return waits.contains { $0.position == record.position && $0.policy == dependency.edgePolicy }
+            return waits.contains { $0.dependency == record.position && $0.policy == dependency.edgePolicy }
         }
     }
 

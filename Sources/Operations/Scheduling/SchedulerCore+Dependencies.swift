@@ -39,10 +39,10 @@ extension OperationRecord {
             guard record.lifecycle.isWaiting, board.scheduler.contains(record.id, at: record.position) else {
                 return []
             }
-            let here = board.scheduler.dependencies(of: record.position).map { position, policy in
+            let here = board.scheduler.dependencies(of: record.position).map { edge in
                 OperationDependency(
-                    record: board.record(at: position),
-                    policy: policy == .ending ? .ending : .mustSucceed
+                    record: board.record(at: edge.dependency),
+                    policy: edge.policy == .ending ? .ending : .mustSucceed
                 )
             }
             return (here + (record.extras?.foreignDependencies ?? [])).sorted { $0.record.id < $1.record.id }

@@ -25,7 +25,7 @@ extension SchedulerState {
         let doomed = settleDependents(of: position, succeeded: succeeded)
         if entry.traits.isDisjoint(with: [.isChild, .isJoined]) { rootCount -= 1 }
         if entry.traits.contains(.isChild) {
-            leaveParent(position)
+            leaveParent(QueueEntry(entry.id, position))
         } else {
             for candidate in barriers.leave(entry.section, isBarrier: entry.traits.contains(.isBarrier)) {
                 guard contains(candidate.id, at: candidate.position) else { continue }
@@ -50,14 +50,14 @@ extension SchedulerState {
         freePositions.append(position)
     }
 
-    private mutating func leaveParent(_ position: Position) {
-        guard let parent = relations[position]?.parent else { return }
-        relations[parent]?.children.removeAll { $0 == position }
-        switch entries[Int(position)].phase {
+    private mutating func leaveParent(_ child: QueueEntry) {
+        guard let parent = relations[child.position]?.parent else { return }
+        relations[parent]?.children.remove(child)
+        switch entries[Int(child.position)].phase {
         case .running, .paused, .resuming: break
         case .free, .waiting, .ready, .abandoned: return
         }
-        guard usesParentsKeys(position) else { return }
+        guard usesParentsKeys(child.position) else { return }
         relations[parent]?.lentCount -= 1
         guard relations[parent]?.lentCount == 0, relations[parent]?.isOwedKeys == true else { return }
         relations[parent]?.isOwedKeys = false

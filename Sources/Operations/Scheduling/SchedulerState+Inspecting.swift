@@ -27,19 +27,18 @@ extension SchedulerState {
     func waits(of position: Position) -> [Position] {
         var waits: [Position] = []
         appendPredecessors(of: position, to: &waits)
-        waits += (relations[position]?.children ?? []) + awaited(by: position)
+        waits += children(of: position) + awaited(by: position)
         return waits + barrierWaits(of: position)
+    }
+
+    /// Returns the children of an operation that haven't ended, the oldest first.
+    func children(of position: Position) -> [Position] {
+        relations[position]?.children.map(\.position) ?? []
     }
 
     /// Returns the operations that end with this one, because they joined it.
     func joined(to position: Position) -> [Position] {
-        var joined: [Position] = []
-        var edge = entries[Int(position)].firstDependent
-        while edge != Edges.none {
-            if edges[edge].policy == .mirror { joined.append(edges[edge].dependent) }
-            edge = edges[edge].nextDependent
-        }
-        return joined
+        dependents(of: position).filter { $0.policy == .mirror }.map(\.dependent)
     }
 
     /// Returns the operations that have become ready, or wait again, since this was called last.
@@ -53,14 +52,13 @@ extension SchedulerState {
         entries[Int(position)].section == barriers.last
     }
 
-    /// Returns the unfinished dependencies of an operation in this scheduler.
-    func dependencies(of position: Position) -> [(position: Position, policy: Edges.Policy)] {
-        var dependencies: [(Position, Edges.Policy)] = []
-        var edge = entries[Int(position)].firstDependency
-        while edge != Edges.none {
-            dependencies.append((edges[edge].dependency, edges[edge].policy))
-            edge = edges[edge].nextDependency
-        }
-        return dependencies
+    /// Returns the edges to an operation's unfinished dependencies in this scheduler.
+    func dependencies(of position: Position) -> Edges.List {
+        edges.dependencies(from: entries[Int(position)].firstDependency)
+    }
+
+    /// Returns the edges from the operations in this scheduler that depend on an operation.
+    func dependents(of position: Position) -> Edges.List {
+        edges.dependents(from: entries[Int(position)].firstDependent)
     }
 }

@@ -18,7 +18,7 @@ extension SchedulerState {
             requeue(position)
             if entry.traits.contains(.hasForeignDependencies) { raised.append(position) }
             appendPredecessors(of: position, to: &pending)
-            pending += (relations[position]?.children ?? []) + awaited(by: position)
+            pending += children(of: position) + awaited(by: position)
         }
     }
 
@@ -49,12 +49,7 @@ extension SchedulerState {
     private func inheritedPriority(of position: Position) -> OperationPriority {
         let entry = entries[Int(position)]
         let itself = QueueEntry(entry.id, position)
-        var waiting: [Position] = []
-        var edge = entry.firstDependent
-        while edge != Edges.none {
-            waiting.append(edges[edge].dependent)
-            edge = edges[edge].nextDependent
-        }
+        var waiting = dependents(of: position).map(\.dependent)
         if let relations = relations[position] {
             if let parent = relations.parent { waiting.append(parent) }
             waiting += relations.keys.compactMap {
@@ -71,11 +66,8 @@ extension SchedulerState {
         let priority = entries[Int(position)].priority
         // The lowest priority raises no operation. The comparison below saves the call in the usual case.
         guard priority > .veryLow else { return }
-        var edge = entries[Int(position)].firstDependency
-        while edge != Edges.none {
-            let dependency = edges[edge].dependency
-            if entries[Int(dependency)].priority < priority { raise(dependency, to: priority) }
-            edge = edges[edge].nextDependency
+        for edge in dependencies(of: position) where entries[Int(edge.dependency)].priority < priority {
+            raise(edge.dependency, to: priority)
         }
         guard entries[Int(position)].traits.contains(.hasKeys) else { return }
         for predecessor in keyPredecessors(of: position) { raise(predecessor.position, to: priority) }
@@ -83,11 +75,7 @@ extension SchedulerState {
 
     /// Appends what an unstarted operation waits for here: its dependencies, and its predecessors in the key queues.
     func appendPredecessors(of position: Position, to predecessors: inout [Position]) {
-        var edge = entries[Int(position)].firstDependency
-        while edge != Edges.none {
-            predecessors.append(edges[edge].dependency)
-            edge = edges[edge].nextDependency
-        }
+        predecessors += dependencies(of: position).lazy.map(\.dependency)
         guard entries[Int(position)].traits.contains(.hasKeys) else { return }
         predecessors += keyPredecessors(of: position).map(\.position)
     }

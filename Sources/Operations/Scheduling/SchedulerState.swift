@@ -1,3 +1,5 @@
+import DequeModule
+
 /// The scheduler's rules as a value that turns events into grants and endings.
 ///
 /// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here. Indices are reused, identifiers
@@ -57,7 +59,8 @@ struct SchedulerState: Sendable {
     struct Relations: Sendable {
         var keys: [ExclusionKey] = []
         var parent: Position?
-        var children: [Position] = []
+        /// The children that haven't ended, sorted by age; in a deque, because usually the oldest one ends first.
+        var children: Deque<QueueEntry> = []
         /// The number of children that were granted, haven't ended, and use keys of this operation.
         var lentCount = 0
         /// The children that can't start only because this operation runs with the keys that they need.
@@ -146,7 +149,9 @@ struct SchedulerState: Sendable {
         if !addition.keys.isEmpty { entry.traits.insert(.hasKeys) }
         let position = insert(entry)
         count += 1
-        if let parent = addition.parent { relations[parent, default: Relations()].children.append(position) }
+        if let parent = addition.parent {
+            relations[parent, default: Relations()].children.append(QueueEntry(addition.id, position))
+        }
         if entry.traits.isDisjoint(with: [.isChild, .isJoined]) { rootCount += 1 }
         if !addition.keys.isEmpty || addition.parent != nil {
             relations[position] = Relations(keys: addition.keys, parent: addition.parent)

@@ -92,10 +92,10 @@ extension SchedulerBoard {
         let position = record.position
         switch scheduler.phase(of: position) {
         case .waiting:
-            let dependencies = scheduler.dependencies(of: position).map { dependency in
-                dependency.policy == .mirror
-                    ? OperationExplanation.Reason.joined(reference(dependency.position))
-                    : .dependency(reference(dependency.position))
+            let dependencies = scheduler.dependencies(of: position).map { edge in
+                edge.policy == .mirror
+                    ? OperationExplanation.Reason.joined(reference(edge.dependency))
+                    : .dependency(reference(edge.dependency))
             }
             let foreign = (record.extras?.foreignDependencies ?? []).map {
                 OperationExplanation.Reason.dependency($0)
