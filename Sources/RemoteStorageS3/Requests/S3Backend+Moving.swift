@@ -41,11 +41,13 @@ extension S3Backend {
         guard item.kind == .directory else {
             try await copy(source, to: destination, when: .always)
             // The copy is complete: a cancellation from here on doesn't undo the move.
-            try await Task { try await self.removeMoved([location.key(source)], from: source) }.value
+            try await uncancelled { [location] in
+                try await self.removeMoved([location.key(source)], from: source)
+            }
             return
         }
         let keys = try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
-        try await Task { try await self.removeMoved(keys, from: source) }.value
+        try await uncancelled { try await self.removeMoved(keys, from: source) }
     }
 
     /// Copies what is in a directory.
@@ -78,8 +80,7 @@ extension S3Backend {
         } catch {
             // Without its source, a copy may be all that is left of a file: another client has moved the same directory.
             guard (error as? RemoteError)?.code != .notFound else { throw error }
-            // A separate task isn't cancelled with this one, which waits for it.
-            await Task { try? await self.removeCopies(of: keys, of: source, at: destination, copied) }.value
+            await uncancelled { try? await self.removeCopies(of: keys, of: source, at: destination, copied) }
             throw error
         }
     }

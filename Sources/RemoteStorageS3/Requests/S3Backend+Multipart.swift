@@ -265,8 +265,7 @@ extension S3Backend {
 
     private func discard(_ target: String) async {
         let request = HTTPRequest(method: .DELETE, target: target, replyLimit: 1 << 16)
-        // A separate task isn't cancelled with this one, which waits for it.
-        await Task { [transport] in _ = try? await transport.sendWithoutRetries(request) }.value
+        await uncancelled { [transport] in _ = try? await transport.sendWithoutRetries(request) }
     }
 
     /// Aborts abandoned uploads, once and as far as possible.

@@ -18,8 +18,7 @@ extension S3Backend {
                 checks: try await accepted == 200 ? .all : .md5
             )
         } remove: { place in
-            // A separate task isn't cancelled with this one, which waits for it.
-            await Task { try? await self.remove(place) }.value
+            await uncancelled { try? await self.remove(place) }
         }
     }
 

@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 // Writes files by the recipe that the server's guarantees require.
 extension WebDAVBackend {
@@ -240,8 +241,7 @@ extension WebDAVBackend {
     func removeLeftover(_ path: RemotePath, isDirectory: Bool) async {
         directories.forget(path)
         let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
-        // An unstructured task isn't cancelled with this one, which waits for it.
-        await Task { [transport] in await (try? transport.sendWithoutRetries(request))?.discard() }.value
+        await uncancelled { [transport] in await (try? transport.sendWithoutRetries(request))?.discard() }
     }
 }
 
