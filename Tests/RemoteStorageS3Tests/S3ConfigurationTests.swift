@@ -163,7 +163,7 @@ struct S3ConfigurationTests {
         }
     }
 
-    @Test("An S3 server's list is read, and refused if it is anything else")
+    @Test("An S3 server's list is read up to its last page, and refused if it is anything else")
     func answers() throws {
         let list = try ObjectList(
             Array(
@@ -178,6 +178,10 @@ struct S3ConfigurationTests {
         #expect(list.objects.map(\.key) == ["a&b"] && list.prefixes == ["c/"] && list.continuation == "next")
         #expect(list.objects[0].tag == RemoteTag("\"x\"") && list.objects[0].size == 3)
         #expect(list.objects[0].modified == Date(timeIntervalSince1970: 1_795_288_718))
+        for (flag, continuation) in [("", "2"), ("<IsTruncated>false</IsTruncated>", nil)] {
+            let xml = "<ListBucketResult>\(flag)<NextContinuationToken>2</NextContinuationToken></ListBucketResult>"
+            #expect(try ObjectList(Array(xml.utf8)).continuation == continuation)
+        }
         for wrong in [
             "", "<", "<html/>", "<ListBucketResult>", "<Error><Code>x</Code></Error>", "\u{0}",
             "<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>",

@@ -18,7 +18,12 @@ struct S3ListingTests {
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
             if request.method == .DELETE { removed.withLock { $0.append(request.target) } }
-            guard request.method == .GET else { return HTTPResponse(status: 404, headers: [:], bytes: []) }
+            switch request.method {
+            case .GET: break
+            case .HEAD: return HTTPResponse(status: 404, headers: [:], bytes: [])
+            case .DELETE: return HTTPResponse(status: 204, headers: [:], bytes: [])
+            default: return HTTPResponse(status: 200, headers: ["ETag": "\"1\""], bytes: [])
+            }
             let number = pages.withLock { pages in
                 defer { pages += 1 }
                 return pages
@@ -33,28 +38,32 @@ struct S3ListingTests {
 
         func sendWithoutRetries(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
 
-        func backend() throws -> S3Backend {
-            S3Backend(try S3Configuration(bucket: "bucket", region: "us-east-1"), transport: self)
+        func backend(prefix: String = "") throws -> S3Backend {
+            S3Backend(try S3Configuration(bucket: "bucket", prefix: prefix, region: "us-east-1"), transport: self)
         }
     }
 
     @Test(
         "A list that never ends is an error that says what to do, whatever its continuation tokens are",
-        arguments: ["one token", "two tokens in turn", "another token each time", "another token, and no keys"]
+        arguments: [
+            ("one token", 2), ("two tokens in turn", 11), ("another token each time", 11),
+            ("another token, and no keys", 10), ("another token and another key each time", 1000),
+        ]
     )
-    func endless(way: String) async throws {
+    func endless(way: String, pages: Int) async throws {
         let bucket = PagedBucket { number in
             switch way {
             case "one token": (["file"], "token")
             case "two tokens in turn": (["file"], "token \(number % 2)")
             case "another token each time": (["file"], "token \(number)")
+            case "another token and another key each time": (["file \(number)"], "token \(number)")
             default: ([], "token \(number)")
             }
         }
         let error = await #expect(throws: RemoteError.self) { try await bucket.backend().list(.root) }
         #expect(error?.code == .unavailable)
         #expect(error?.message.contains("Try again later") == true, "\(String(describing: error))")
-        #expect(bucket.pages.withLock(\.self) <= 11)
+        #expect(bucket.pages.withLock(\.self) == pages)
     }
 
     @Test("A directory is removed whole, even if two keys differ only in the form of a Unicode character")
@@ -63,6 +72,25 @@ struct S3ListingTests {
         try await bucket.backend().remove(RemotePath("directory"))
         let removed = bucket.removed.withLock(\.self)
         #expect(removed.contains("/directory/%C3%A9") && removed.contains("/directory/e%CC%81"), "\(removed)")
+    }
+
+    @Test(
+        "A list that names a key outside of the directory or the prefix is an error, and nothing is removed",
+        arguments: ["ann2/file", "ann", "annex", "Ann/file", "other/file", ""]
+    )
+    func foreignKeys(key: String) async throws {
+        let bucket = PagedBucket { number in number == 0 ? (["ann/file"], "token") : (["ann/other", key], nil) }
+        for request in [
+            { try await bucket.backend().remove(RemotePath("ann")) },
+            { _ = try await bucket.backend().list(RemotePath("ann")) },
+            { _ = try await bucket.backend(prefix: "ann").list(.root) },
+        ] as [@Sendable () async throws -> Void] {
+            bucket.pages.withLock { $0 = 0 }
+            let error = await #expect(throws: RemoteError.self) { try await request() }
+            #expect(error?.code == .unavailable)
+            #expect(error?.message.contains("lists keys outside of it") == true, "\(error as Any)")
+        }
+        #expect(bucket.removed.withLock(\.self) == [])
     }
 
     @Test("A bucket's list is read to its end, even if a few pages are empty")

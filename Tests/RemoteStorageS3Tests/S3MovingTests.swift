@@ -17,6 +17,8 @@ struct S3MovingTests {
         let parts = Locked<[String: [Int: [UInt8]]]>([:])
         /// The maximum size of a copy in one request.
         var largestCopy = Int.max
+        /// A key that every list of several keys names in addition, wherever it is.
+        var foreignKey: String?
         /// Acts before a request, of which it receives the method and the key; returns whether the request fails.
         let meddle: @Sendable (String, inout [String: [UInt8]]) -> Bool
 
@@ -96,8 +98,9 @@ struct S3MovingTests {
 
         private func list(_ query: [URLQueryItem], _ objects: [String: [UInt8]]) -> HTTPResponse {
             let prefix = query.first { $0.name == "prefix" }?.value ?? ""
+            let foreign = query.contains { $0.name == "max-keys" } ? nil : foreignKey
             let contents = objects.map { (key: $0.key.removingPercentEncoding ?? "", size: $0.value.count) }
-                .filter { $0.key.utf8.starts(with: prefix.utf8) }
+                .filter { $0.key.utf8.starts(with: prefix.utf8) || $0.key == foreign }
                 .map { "<Contents><Key>\($0.key)</Key><Size>\($0.size)</Size></Contents>" }
             let xml = "<ListBucketResult><IsTruncated>false</IsTruncated>\(contents.joined())</ListBucketResult>"
             return HTTPResponse(status: 200, headers: ["Server": "AmazonS3"], bytes: Array(xml.utf8))
@@ -142,6 +145,21 @@ struct S3MovingTests {
         await #expect(throws: RemoteError.self) { try await backend.move(RemotePath("from"), to: RemotePath("to")) }
         #expect(bucket.keys.filter { !$0.hasSuffix("/") } == ["to/a", "to/inner/b"])
         #expect(bucket.objects.withLock { $0["to/inner/b"] } == [2])
+    }
+
+    @Test("Moving or removing a directory changes nothing if its list names a key outside of it")
+    func foreignKeys() async throws {
+        var bucket = SharedBucket(Self.files + ["from2/file"]) { _, _ in false }
+        bucket.foreignKey = "from2/file"
+        for request in [
+            { try await $0.move(RemotePath("from"), to: RemotePath("to")) },
+            { try await $0.remove(RemotePath("from")) },
+        ] as [@Sendable (S3Backend) async throws -> Void] {
+            let backend = try bucket.backend()
+            let error = await #expect(throws: RemoteError.self) { try await request(backend) }
+            #expect(error?.code == .unavailable)
+            #expect(bucket.keys == (Self.files + ["from2/file"]).sorted())
+        }
     }
 
     @Test("Moving a directory leaves only the source if it fails")

@@ -48,7 +48,6 @@ extension S3Backend {
 
     /// The name of an item in a directory; `nil` for the directory itself, and for names that no path can have.
     private func name(of key: String, below directory: String) -> String? {
-        guard key.utf8.starts(with: directory.utf8) else { return nil }
         let rest = key.utf8.dropFirst(directory.utf8.count)
         let name = String(decoding: rest.last == UInt8(ascii: "/") ? rest.dropLast() : rest, as: UTF8.self)
         return (try? RemotePath(components: [name])) == nil || !Self.canKeep([name]) ? nil : name
@@ -86,14 +85,25 @@ extension S3Backend {
 
     // MARK: Pages
 
+    /// Requests a page of the keys below a directory.
+    ///
+    /// Removals and moves trust it: it throws if the server lists other keys.
     private func page(below directory: RemotePath, _ query: [String: String]) async throws -> ObjectList {
-        let query = query.merging(["list-type": "2", "prefix": location.directoryKey(directory)]) { first, _ in first }
+        let prefix = location.directoryKey(directory)
+        let query = query.merging(["list-type": "2", "prefix": prefix]) { first, _ in first }
         let response = try await perform(.GET, query: query)
         try checkRoute(response, at: directory)
-        return try parsed(response, at: directory) { bytes throws(CheckedXML.Malformed) in
+        let list = try parsed(response, at: directory) { bytes throws(CheckedXML.Malformed) in
             try ObjectList(bytes)
         }
+        guard (list.objects.map(\.key) + list.prefixes).allSatisfy({ $0.utf8.starts(with: prefix.utf8) }) else {
+            throw foreignAnswer("lists keys outside of it", at: directory)
+        }
+        return list
     }
+
+    /// The maximum number of pages of a list.
+    private static let maximumPages = 1000
 
     /// The maximum number of successive pages without new names: servers may leave keys out of a page they have cut.
     private static let fruitlessPages = 10
@@ -107,7 +117,7 @@ extension S3Backend {
         var query = query
         var names: Set<String> = []
         var fruitless = 0
-        while true {
+        for _ in 0..<Self.maximumPages {
             let page = try await page(below: directory, query)
             body(page)
             guard let continuation = page.continuation else { return }
@@ -115,18 +125,17 @@ extension S3Backend {
             names.formUnion(page.objects.map(\.key))
             names.formUnion(page.prefixes)
             fruitless = names.count > former ? 0 : fruitless + 1
-            guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages else {
-                throw RemoteError(
-                    .unavailable,
-                    """
-                    The list of “\(directory)” on \(identity) continues without new names. Try again later. If that doesn't \
-                    help, S3 clients can't use this server.
-                    """,
-                    path: directory
-                )
-            }
+            guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages else { break }
             query["continuation-token"] = continuation
         }
+        throw RemoteError(
+            .unavailable,
+            """
+            The list of “\(directory)” on \(identity) doesn't end. Try again later. If that doesn't help, S3 clients can't \
+            use this server, or the directory has too many files.
+            """,
+            path: directory
+        )
     }
 
     /// Returns all objects below a directory, at any depth.

@@ -35,8 +35,11 @@ struct ObjectList: Equatable, Sendable {
             )
         }
         prefixes = element.all("CommonPrefixes").compactMap { $0["Prefix"] }
-        guard element["IsTruncated"]?.lowercased() == "true" else { return }
-        guard let token = element["NextContinuationToken"], !token.isEmpty else {
+        let token = element["NextContinuationToken"].flatMap { $0.isEmpty ? nil : $0 }
+        // A server that doesn't say whether there is another page names it if there is.
+        let isTruncated = element["IsTruncated"].map { $0.lowercased() == "true" } ?? (token != nil)
+        guard isTruncated else { return }
+        guard let token else {
             throw CheckedXML.Malformed(description: "it is truncated, but has no continuation token")
         }
         continuation = token
