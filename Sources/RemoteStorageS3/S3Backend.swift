@@ -33,7 +33,7 @@ public actor S3Backend: RemoteBackend {
     private let probing = SharedTask<S3ServerProfile>(keepsValue: false)
     /// The server's profile, once it is known.
     private var profile: S3ServerProfile?
-    /// Whether the server has answered, so that a known server would have been recognized.
+    /// Whether the server has answered, so that a known server would have been recognized: a login page doesn't count.
     private var hasAnswered = false
     /// The paths that needn't be requested again.
     var seen = SeenDirectories()
@@ -119,8 +119,6 @@ public actor S3Backend: RemoteBackend {
         if response.isSuccess {
             let isAmazon = location.origin.contains(".amazonaws.com")
             profile = profile ?? S3ServerProfile.recognize(response.headers, isAmazon: isAmazon)
-            // A network's login page is no answer of the server, which is probed if it isn't recognized.
-            hasAnswered = hasAnswered || response.headers.contains(name: "ETag")
         }
         return response
     }
@@ -154,16 +152,22 @@ public actor S3Backend: RemoteBackend {
         }
     }
 
+    /// Throws unless a response has the tag of the file that a request has written or asked for.
+    func checkStored(_ response: HTTPResponse, at path: RemotePath) throws { _ = try tag(of: response, at: path) }
+
     /// Returns the tag of the file that a request has written or asked for; throws the failure that the response reports.
     ///
-    /// A success without a tag is a failure, too: every S3 server tags what it stores, and a network's login page has no tag.
-    @discardableResult
+    /// A success without a tag is a failure, too: every S3 server tags what it stores.
     func tag(of response: HTTPResponse, at path: RemotePath) throws -> String {
         try check(response, at: path)
-        // The answers to copies and completions have it in their XML, whose root element servers name differently.
+        // The answers to copies and completions have it in their XML, whose root element servers name differently. Another
+        // body is a login page's, whose header may have a tag as well.
+        let isBlank = response.bytes.allSatisfy { [0x20, 0x0A, 0x0D].contains($0) }
         guard
-            let tag = response.headers.first(name: "ETag") ?? (try? S3Element(response.bytes, named: nil))?["ETag"]
+            let tag = isBlank
+                ? response.headers.first(name: "ETag") : (try? S3Element(response.bytes, named: nil))?["ETag"]
         else { throw foreignAnswer("has no ETag", at: path) }
+        hasAnswered = true
         return tag
     }
 
@@ -224,7 +228,7 @@ public actor S3Backend: RemoteBackend {
     /// This must not run concurrently with a request that writes into the directory: SeaweedFS may lose one of the two.
     func putDirectory(_ path: RemotePath) async throws {
         guard path != .root else { return }
-        try tag(of: try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
+        try checkStored(try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
     }
 
     /// Whether names can be stored.

@@ -31,13 +31,17 @@ struct ConditionalBucket: HTTPSending {
     let state: Locked<State>
     /// The name by which the server is recognized; `nil` for an unknown server.
     private let server: String?
-    /// Answers the request with this number, from 0; `nil` to let the bucket answer.
-    private let meddle: @Sendable (Int) -> HTTPResponse?
+    /// Answers the request with this number, from 0, and method; `nil` to let the bucket answer.
+    private let meddle: @Sendable (Int, HTTPMethod) -> HTTPResponse?
+    /// Whether a proxy sends every PUT twice, and returns the second answer.
+    var isBehindRepeatingProxy = false
+    /// The status of the answer to a removal.
+    var removalStatus = 204
 
     init(
         _ files: [String: [UInt8]] = [:],
         server: String? = nil,
-        _ meddle: @escaping @Sendable (Int) -> HTTPResponse?
+        _ meddle: @escaping @Sendable (Int, HTTPMethod) -> HTTPResponse? = { _, _ in nil }
     ) {
         state = Locked(State(files: files.mapValues { File(bytes: $0) }))
         (self.server, self.meddle) = (server, meddle)
@@ -63,7 +67,8 @@ struct ConditionalBucket: HTTPSending {
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         state.withLock { state in
             defer { state.requests += 1 }
-            if let response = meddle(state.requests) { return response }
+            if let response = meddle(state.requests, request.method) { return response }
+            if isBehindRepeatingProxy, request.method == .PUT { _ = answer(request, &state) }
             var response = answer(request, &state)
             if let server { response.headers.add(name: "Server", value: server) }
             return response
@@ -85,11 +90,15 @@ struct ConditionalBucket: HTTPSending {
             return xml(query["uploads"] == nil ? list(query["prefix"] ?? "", state) : "<ListMultipartUploadsResult/>")
         case .HEAD:
             guard let existing else { return reply(404) }
-            let size = [("ETag", existing.tag), ("Content-Length", "\(existing.bytes.count)")]
-            return reply(200, size + (existing.mark.map { [(S3Backend.Write.header, $0)] } ?? []))
+            let time = "Sun, 22 Nov 2026 12:00:00 GMT"
+            let headers = [
+                ("ETag", existing.tag), ("Content-Length", "\(existing.bytes.count)"), ("Date", time),
+                ("Last-Modified", time),
+            ]
+            return reply(200, headers + (existing.mark.map { [(S3Backend.Write.header, $0)] } ?? []))
         case .DELETE:
             if let upload = query["uploadId"] { state.uploads[upload] = nil } else { state.files[key] = nil }
-            return reply(204)
+            return reply(removalStatus)
         case .POST where query["uploads"] != nil:
             state.uploads["\(state.requests)"] = Upload(mark: headers[S3Backend.Write.header])
             return xml(

@@ -76,10 +76,31 @@ struct LoginPageTests {
             { _ = try await $0.status(of: path) }, { _ = try await $0.list(path) },
             { try await $0.remove(RemotePath("file")) },
         ] as [@Sendable (S3Backend) async throws -> Void] {
-            let bucket = ConditionalBucket { _ in HTTPResponse(status: 404, headers: [:], bytes: Self.page.bytes) }
+            let bucket = ConditionalBucket { _, _ in HTTPResponse(status: 404, headers: [:], bytes: Self.page.bytes) }
             let error = await #expect(throws: RemoteError.self) { try await request(bucket.backend()) }
             #expect(error?.code == .unavailable && error?.message.contains("Check the URL") == true, "\(error as Any)")
         }
+    }
+
+    @Test(
+        "The answer to a removal that isn't S3's counts only if the key is gone",
+        arguments: [200, 202, 404, 410],
+        ["file", "directory"]
+    )
+    func removal(status: Int, name: String) async throws {
+        let isCaught = Locked(true)
+        var bucket = ConditionalBucket(["file": [1], "directory/a": [2]]) { _, method in
+            guard method == .DELETE, isCaught.withLock(\.self) else { return nil }
+            return HTTPResponse(status: status, headers: [:], bytes: [])
+        }
+        bucket.removalStatus = 200
+        let (backend, path) = (try bucket.backend(), try RemotePath(name))
+        let error = await #expect(throws: RemoteError.self) { try await backend.remove(path) }
+        #expect(error?.code == .unavailable, "\(error as Any)")
+        #expect(bucket.files.count == 2)
+        isCaught.withLock { $0 = false }
+        try await backend.remove(path)
+        #expect(bucket.files.count == 1)
     }
 
     // MARK: In place of one answer
@@ -93,7 +114,13 @@ struct LoginPageTests {
         page,
         HTTPResponse(status: 302, headers: ["Location": "http://login.example/?from=here"], bytes: page.bytes),
         HTTPResponse(status: 511, headers: ["Content-Type": "text/html"], bytes: page.bytes),
+        HTTPResponse(status: 200, headers: ["Content-Type": "text/html", "ETag": "\"1\""], bytes: page.bytes),
     ]
+
+    /// Returns a page in place of the answer to a request; `nil` if the client can't tell it from a file.
+    private static func page(_ answer: Int, to method: HTTPMethod) -> HTTPResponse? {
+        method == .HEAD && answers[answer].headers.contains(name: "ETag") ? nil : answers[answer]
+    }
 
     /// A request to a backend, and whether it may be repeated after an error.
     struct Step: Sendable, CustomStringConvertible {
@@ -125,7 +152,7 @@ struct LoginPageTests {
 
     private static func bucket(
         server: String? = "SeaweedFS 30GB 4.48",
-        _ meddle: @escaping @Sendable (Int) -> HTTPResponse? = { _ in nil }
+        _ meddle: @escaping @Sendable (Int, HTTPMethod) -> HTTPResponse? = { _, _ in nil }
     ) -> ConditionalBucket {
         ConditionalBucket(
             ["file": [1], "large": large, "directory/a": [2], "directory/inner/b": [3]],
@@ -137,7 +164,7 @@ struct LoginPageTests {
     @Test(
         "A login page never counts as the success of a request, and what it stopped succeeds afterwards",
         arguments: steps,
-        0..<3
+        answers.indices
     )
     func oneAnswer(step: Step, answer: Int) async throws {
         let undisturbed = Self.bucket()
@@ -145,7 +172,7 @@ struct LoginPageTests {
         let count = undisturbed.state.withLock(\.requests)
         #expect(count > 1)
         for number in 0..<count {
-            let bucket = Self.bucket { $0 == number ? Self.answers[answer] : nil }
+            let bucket = Self.bucket { $0 == number ? Self.page(answer, to: $1) : nil }
             let backend = try bucket.backend()
             do {
                 try await step.run(backend)
@@ -158,13 +185,13 @@ struct LoginPageTests {
         }
     }
 
-    @Test("A login page disproves no capability of an unknown server", arguments: 0..<3)
+    @Test("A login page disproves no capability of an unknown server", arguments: answers.indices)
     func probes(answer: Int) async throws {
         let undisturbed = Self.bucket(server: nil)
         let expected = try await undisturbed.backend().capabilities()
         #expect(expected.isSuperset(of: [.exclusiveCreate, .conditionalReplace]))
         for number in 0..<undisturbed.state.withLock(\.requests) {
-            let bucket = Self.bucket(server: nil) { $0 == number ? Self.answers[answer] : nil }
+            let bucket = Self.bucket(server: nil) { $0 == number ? Self.page(answer, to: $1) : nil }
             let backend = try bucket.backend()
             do {
                 let found = try await backend.capabilities()
@@ -176,10 +203,10 @@ struct LoginPageTests {
         }
     }
 
-    @Test("A login page doesn't keep a server from being recognized by its name afterwards")
-    func recognition() async throws {
+    @Test("A login page doesn't keep a server from being recognized by its name afterwards", arguments: answers.indices)
+    func recognition(answer: Int) async throws {
         let isCaught = Locked(true)
-        let bucket = Self.bucket { _ in isCaught.withLock(\.self) ? Self.page : nil }
+        let bucket = Self.bucket { _, _ in isCaught.withLock(\.self) ? Self.answers[answer] : nil }
         let backend = try bucket.backend()
         await #expect(throws: RemoteError.self) { try await backend.list(.root) }
         isCaught.withLock { $0 = false }

@@ -22,7 +22,7 @@ extension S3Backend {
             source.key.hasSuffix("/")
             ? try await perform(.PUT, destination, payload: S3Payload([]))
             : try await perform(.PUT, destination, headers: headers)
-        try tag(of: response, at: path)
+        try checkStored(response, at: path)
     }
 
     /// A key to copy, and the path that errors name.

@@ -73,7 +73,7 @@ extension S3Backend {
             // A response to HEAD has no body. A list request fails with an explanation, such as a wrong key or clock.
             _ = try await page(below: .root, ["max-keys": "1"])
         }
-        try tag(of: response, at: path)
+        try checkStored(response, at: path)
         return response.headers
     }
 

@@ -158,18 +158,20 @@ extension S3Backend {
         }
         for (_, keys) in levels.sorted(by: { $0.key > $1.key }) {
             try await keys.concurrentMap(atMost: Self.parallelRequests) { key in
-                try await self.checkRemoval(try await self.perform(.DELETE, key), at: path)
+                try await self.removeObject(key, path)
             }
         }
     }
 
-    /// Throws for a response that doesn't say that a key is removed, or was absent.
-    ///
-    /// Unlike a network's login page, a success of S3 has no body.
-    private func checkRemoval(_ response: HTTPResponse, at path: RemotePath) throws {
-        if response.status != 404 { try check(response, at: path) }
-        guard response.bytes.isEmpty || S3Failure(response)?.code != nil else {
-            throw foreignAnswer("has an unknown body", at: path)
+    /// Removes a key, or throws if the response doesn't say that it is removed or was absent.
+    private func removeObject(_ key: String, _ path: RemotePath) async throws {
+        let response = try await perform(.DELETE, key)
+        if response.status == 204 || S3Failure(response)?.code == "NoSuchKey" { return }
+        try checkRoute(response, at: path)
+        try check(response, at: path)
+        // Another success than S3's may be a login page's: only the server can say whether the key is gone.
+        guard try await perform(.HEAD, key).status == 404 else {
+            throw foreignAnswer("doesn't say that it was removed", at: path)
         }
     }
 }

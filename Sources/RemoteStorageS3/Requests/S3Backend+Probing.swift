@@ -65,7 +65,7 @@ extension S3Backend {
             payload: S3Payload(parted.completion(1))
         )
         // A login page's success doesn't disprove that the server refuses.
-        if !isRefusal(completed.status), S3Failure(completed)?.code == nil { try tag(of: completed, at: path) }
+        if !isRefusal(completed.status), S3Failure(completed)?.code == nil { try checkStored(completed, at: path) }
         return completed.status == 412
     }
 
@@ -108,7 +108,7 @@ extension S3Backend {
         if response.status == 412, response.wasRepeated, try await self.headers(of: write) != nil { return 200 }
         // Any other failure isn't a refusal of the condition.
         let isRefused = [412, 501, 400, 404, 409].contains(response.status)
-        if isRefused { try checkRoute(response, at: path) } else { try tag(of: response, at: path) }
+        if isRefused { try checkRoute(response, at: path) } else { try checkStored(response, at: path) }
         return isRefused ? response.status : 200
     }
 }

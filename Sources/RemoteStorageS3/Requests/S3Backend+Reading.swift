@@ -24,7 +24,7 @@ extension S3Backend {
         switch response.status {
         case 200:
             // Of the whole file, so the server doesn't know ranges, or isn't an S3 server.
-            try tag(of: response, at: path)
+            try checkStored(response, at: path)
             return try RemoteContent(response, of: path, range: wanted, identity)
         case 206:
             let content = try RemoteContent(response, of: path, range: first, mayBeShort: true, identity)
@@ -65,7 +65,7 @@ extension S3Backend {
     private func readAtOnce(_ path: RemotePath, _ range: Range<Int64>) async throws -> RemoteContent {
         let response = try await get(path, range, replyLimit: nil)
         try check(response, at: path)
-        if response.status == 200 { try tag(of: response, at: path) }
+        if response.status == 200 { try checkStored(response, at: path) }
         return try RemoteContent(response, of: path, range: range, identity)
     }
 
