@@ -179,6 +179,31 @@ extension S3Tests {
     }
 }
 
+@Suite("A bucket behind a proxy that sends requests twice", .timeLimit(.minutes(60)))
+struct S3RepeatedRequestTests {
+    @Test(
+        "A conditional write that a proxy sends twice succeeds, but not if another client's file is there",
+        arguments: [2, 50]
+    )
+    func writes(count: Int) async throws {
+        var bucket = ConditionalBucket(server: "SeaweedFS 30GB 4.48")
+        bucket.isBehindRepeatingProxy = true
+        let (backend, other, path) = (try bucket.backend(), try bucket.backend(), try RemotePath("file"))
+        let versions = (1...3).map { [UInt8](repeating: $0, count: count) }
+        // Each knows that there is no file, and so doesn't ask again before it writes.
+        for backend in [backend, other] { #expect(try await backend.list(.root) == []) }
+        let created = try await backend.write(versions[0], to: path, when: .ifAbsent)
+        #expect(bucket.files == ["file": versions[0]])
+        let error = await #expect(throws: RemoteError.self) {
+            try await other.write(versions[1], to: path, when: .ifAbsent)
+        }
+        #expect(error?.code == .alreadyExists)
+        let replaced = try await backend.write(versions[2], to: path, when: .ifMatches(#require(created.tag)))
+        #expect(bucket.files == ["file": versions[2]])
+        #expect(try await backend.status(of: path)?.tag == replaced.tag)
+    }
+}
+
 /// A clock whose first wait runs a closure instead.
 struct MeddlingClock: Clock {
     typealias Instant = ContinuousClock.Instant

@@ -188,7 +188,7 @@ extension S3Backend {
         try await take(claim, for: upload.write)
         do {
             let existing = try await status(of: upload.write.path)
-            let isOurs = try await headers(of: upload.write) != nil
+            let isOurs = try await headersIfWritten(by: upload.write) != nil
             if !isOurs { try upload.write.condition.check(existing, at: upload.write.path) }
             let headers = try await complete(&upload, count: count)
             await release(claim)
@@ -203,20 +203,20 @@ extension S3Backend {
         let retries = configuration.retries
         let backoff = ExponentialBackoff(initialDelay: retries.delay, maximumDelay: retries.longestDelay)
         for attempt in 1...12 {
-            do {
-                _ = try await put(S3Payload([]), claim)
+            let response = try await send(S3Payload([]), claim)
+            guard response.status == 412 else {
+                _ = try await outcome(of: response, claim)
                 return
-            } catch let error as RemoteError where error.code == .alreadyExists {
-                let headers = try await headers(of: claim.path)
-                let now = headers?.first(name: "Date").flatMap { HTTPDate($0)?.date }
-                let taken = headers?.first(name: "Last-Modified").flatMap { HTTPDate($0)?.date }
-                let age = now.flatMap { now in taken.map { now.timeIntervalSince($0) } }
-                // Half of the time after which others remove it is left for the completion.
-                let isOurs = headers?.first(name: Write.header) == claim.identifier
-                if isOurs, let age, age < 300 { return }
-                if isOurs || age.map({ $0 > 600 }) == true { await release(claim) }
-                try await configuration.clock.sleep(for: backoff.delay(after: attempt))
             }
+            let headers = try await headers(of: claim.path)
+            let now = headers?.first(name: "Date").flatMap { HTTPDate($0)?.date }
+            let taken = headers?.first(name: "Last-Modified").flatMap { HTTPDate($0)?.date }
+            let age = now.flatMap { now in taken.map { now.timeIntervalSince($0) } }
+            // Half of the time after which others remove it is left for the completion.
+            let isOurs = headers?.first(name: Write.header) == claim.identifier
+            if isOurs, let age, age < 300 { return }
+            if isOurs || age.map({ $0 > 600 }) == true { await release(claim) }
+            try await configuration.clock.sleep(for: backoff.delay(after: attempt))
         }
         throw RemoteError(.unavailable, "Other clients are writing “\(write.path)”. Try again.", path: write.path)
     }
@@ -245,7 +245,9 @@ extension S3Backend {
             payload: S3Payload(body)
         )
         // An earlier write of the same parts may have completed the upload although no answer arrived.
-        if S3Failure(response)?.code == "NoSuchUpload", let headers = try await headers(of: write) { return headers }
+        if S3Failure(response)?.code == "NoSuchUpload", let headers = try await headersIfWritten(by: write) {
+            return headers
+        }
         // The server can't combine these parts, or has lost the upload: resuming it would fail again.
         if [400, 404].contains(response.status) {
             await abort(upload.identifier, of: location.key(write.path))

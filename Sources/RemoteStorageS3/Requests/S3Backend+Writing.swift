@@ -113,18 +113,22 @@ extension S3Backend {
 
     /// Sends a file in one request.
     func put(_ payload: S3Payload, _ write: Write) async throws -> HTTPHeaders {
-        let response = try await perform(
+        try await outcome(of: try await send(payload, write), write)
+    }
+
+    /// Sends a file in one request, and returns the response, whatever its status.
+    func send(_ payload: S3Payload, _ write: Write) async throws -> HTTPResponse {
+        try await perform(
             .PUT,
             location.key(write.path),
             headers: write.conditionHeader + write.mark,
             payload: payload
         )
-        return try await outcome(of: response, write)
     }
 
     /// Returns the headers of a write's last response, or throws its error.
     ///
-    /// A condition may fail because the server carried out an earlier attempt of the same write.
+    /// A condition may fail because the server carried out the same write before: a proxy may send it twice, too.
     func outcome(of response: HTTPResponse, _ write: Write) async throws -> HTTPHeaders {
         guard let failure = S3Failure(response) else {
             var headers = response.headers
@@ -134,17 +138,13 @@ extension S3Backend {
         // A file that was to be replaced is missing.
         let isMissing = failure.status == 404 && write.conditionHeader.contains { $0.0 == "If-Match" }
         let isRefused = failure.status == 412 || isMissing
-        if isRefused || failure.code == "NoSuchUpload", response.wasRepeated,
-            let headers = try await headers(of: write)
-        {
-            return headers
-        }
         guard failure.code != "NoSuchBucket", isRefused || failure.status == 404 else {
             throw failure.error(at: write.path, in: location)
         }
         guard isRefused, failure.code != "NoSuchUpload" else {
             throw lost(write)
         }
+        if let headers = try await headersIfWritten(by: write) { return headers }
         throw write.refusal
     }
 
@@ -158,7 +158,7 @@ extension S3Backend {
     }
 
     /// Returns the headers of the file if this write created it.
-    func headers(of write: Write) async throws -> HTTPHeaders? {
+    func headersIfWritten(by write: Write) async throws -> HTTPHeaders? {
         let headers = try await headers(of: write.path)
         return headers?.first(name: Write.header) == write.identifier ? headers : nil
     }
