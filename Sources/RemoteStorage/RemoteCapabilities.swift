@@ -37,7 +37,7 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     /// ``RemoteBackend/bytes(at:upTo:)`` returns one version nevertheless.
     public static let consistentRead = RemoteCapabilities(rawValue: 1 << 7)
 
-    /// The tag of a file depends only on its content: another tag means another content.
+    /// A file keeps its tag until it is written again: another tag means another file.
     ///
     /// Without it, a tag may change although the file doesn't.
     public static let contentTags = RemoteCapabilities(rawValue: 1 << 8)

@@ -35,7 +35,8 @@ public struct RemoteItem: Hashable, Sendable {
 
 /// An identifier of one version of a file, such as an HTTP entity tag.
 ///
-/// A tag is opaque to all code but the backend that created it. Two different tags mean two versions.
+/// A tag is opaque to all code but the backend that created it. Equal tags mean the same version; the
+/// reverse needs ``RemoteCapabilities/contentTags``.
 public struct RemoteTag: Hashable, Sendable, Codable, CustomStringConvertible {
     /// The tag as the storage writes it.
     public let rawValue: String

@@ -147,7 +147,7 @@ struct SimulatedBackendTests {
     func time() async throws {
         let place = InMemoryBackend()
         var faults = FaultModel.none
-        (faults.staleListing, faults.clockSkew) = (1, FaultModel.year)
+        (faults.staleListing, faults.clockSkew) = (1, .seconds(366 * 86_400))
         let backend = SimulatedBackend(faults: faults, seed: 3, storage: place)
         _ = try await backend.list(.root)
         try await backend.write([1], to: RemotePath("file"), when: .always)

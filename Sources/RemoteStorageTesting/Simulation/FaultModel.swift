@@ -68,7 +68,4 @@ public struct FaultModel: Sendable {
         model.latency = .milliseconds(5) ... .milliseconds(400)
         return model
     }
-
-    /// A year, as an example of a wrong clock.
-    public static let year = Duration.seconds(366 * 86_400)
 }
