@@ -180,7 +180,7 @@ public actor WebDAVBackend: RemoteBackend {
             return try RemoteContent(response, of: path, range: range, size: size, identity)
         case 404, 410: return nil
         case 416: return RemoteContent([])
-        default: throw error(response, at: path)
+        default: throw failure(response, at: path)
         }
     }
 
@@ -230,7 +230,7 @@ public actor WebDAVBackend: RemoteBackend {
                 }
                 return directories.insert(path, .seen)
             }
-            guard !isLast, let parent = path.parent else { throw error(response, at: path) }
+            guard !isLast, let parent = path.parent else { throw failure(response, at: path) }
             try await createDirectory(at: parent)
         }
     }
@@ -254,7 +254,7 @@ public actor WebDAVBackend: RemoteBackend {
         guard try await status(of: path) != nil else { return }
         throw response.status == 207
             ? RemoteError(.unavailable, "A part of “\(path)” couldn't be removed. Try again.", path: path)
-            : error(response, at: path)
+            : failure(response, at: path)
     }
 
     /// Whether a name belongs to an unfinished file, of this package or of a server.

@@ -91,7 +91,7 @@ extension WebDAVBackend {
         guard try await status(of: claimed) == nil else {
             // The file existed before the claim.
             guard try await status(of: path) == nil else { return false }
-            throw error(response, at: path)
+            throw failure(response, at: path)
         }
         // Another client completed the creation, or removed the claim as a leftover.
         guard try await status(of: path) == nil else { return try await holds(content, at: path) }

@@ -40,7 +40,7 @@ extension WebDAVBackend {
         if destinationForm == .url {
             // Meanwhile a concurrent request has shown that the server accepts URLs: 502 is a gateway's failure.
             guard response.status == 502 else { return response }
-            guard request.mayBeRepeated else { throw error(response, at: source) }
+            guard request.mayBeRepeated else { throw failure(response, at: source) }
             return try await send(request, target, as: .url).repeated
         }
         // A gateway may have answered although the server has carried out the request: the next ones are repetitions.

@@ -33,7 +33,7 @@ extension WebDAVBackend {
         let outcome = try await sendMove(.copy, source, to: destination, overwrites: true)
         guard case .refused(let response) = outcome else { return }
         guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
-        throw error(response, at: destination)
+        throw failure(response, at: destination)
     }
 
     /// Moves a file or directory to a path that doesn't exist.
@@ -57,7 +57,7 @@ extension WebDAVBackend {
             guard case .refused(let response) = outcome else { return }
             guard try await status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
             guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
-            guard !isLast, try await status(of: parent) == nil else { throw error(response, at: source) }
+            guard !isLast, try await status(of: parent) == nil else { throw failure(response, at: source) }
             directories.forget(above: destination)
             try await makeSure(of: parent)
         }

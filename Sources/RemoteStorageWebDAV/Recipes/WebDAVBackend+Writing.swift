@@ -88,7 +88,7 @@ extension WebDAVBackend {
                 throw refusal
             }
             if try await status(of: path)?.kind == .directory { throw RemoteError.notAFile(path) }
-            guard try await status(of: parent)?.kind != .directory, !isLast else { throw error(response, at: path) }
+            guard try await status(of: parent)?.kind != .directory, !isLast else { throw failure(response, at: path) }
             // The directory existed before, but has been removed.
             directories.forget(above: path)
         }
@@ -169,7 +169,7 @@ extension WebDAVBackend {
             var overwrites = existing != nil
             while case .refused(let response) = try await sendMove(.move, temporary, to: path, overwrites: overwrites) {
                 // Another client wrote the file in the meantime. This write counts as the later one, and replaces it.
-                guard !overwrites, try await status(of: path)?.kind == .file else { throw error(response, at: path) }
+                guard !overwrites, try await status(of: path)?.kind == .file else { throw failure(response, at: path) }
                 overwrites = true
             }
         } catch {

@@ -3,7 +3,7 @@ import RemoteStorageHTTP
 
 extension WebDAVBackend {
     /// Returns the error for an answer that isn't a success.
-    func error(_ response: HTTPResponse, at path: RemotePath) -> RemoteError {
+    func failure(_ response: HTTPResponse, at path: RemotePath) -> RemoteError {
         switch response.status {
         case 200...206:
             RemoteError(

@@ -61,9 +61,9 @@ extension WebDAVBackend {
         case 400, 403, 405, 409:
             // Some servers answer like this if a component in the middle of the path is a file.
             if let parent = path.parent, parent != .root, try await status(of: parent)?.kind != .directory { return }
-            throw error(response, at: path)
+            throw failure(response, at: path)
         default:
-            throw error(response, at: path)
+            throw failure(response, at: path)
         }
     }
 
