@@ -179,7 +179,8 @@ public actor WebDAVBackend: RemoteBackend {
             let size = item.size > 0 ? item.size : nil
             return try RemoteContent(response, of: path, range: range, size: size, identity)
         case 404, 410: return nil
-        case 416: return RemoteContent([])
+        // A range after the file's end.
+        case 416 where (range?.lowerBound ?? 0) >= item.size: return RemoteContent([])
         default: throw failure(response, at: path)
         }
     }

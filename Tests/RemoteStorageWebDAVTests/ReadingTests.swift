@@ -98,6 +98,30 @@ struct ReadingTests {
         #expect(try await content.bytes(upTo: 10) == expected)
     }
 
+    @Test(
+        "A server that refuses a range means an empty part only if the range begins after the file's end",
+        arguments: [(0, nil, true), (4, nil, false), (4, 4..<9, true), (4, 5..<9, true), (4, 3..<9, false)]
+            as [(Int64, Range<Int64>?, Bool)]
+    )
+    func refusedRanges(size: Int64, range: Range<Int64>?, isEmpty: Bool) async throws {
+        let server = ScriptedServer { line, request in
+            switch line {
+            case "OPTIONS /dav/": ScriptedServer.options
+            case "GET /dav/file": ScriptedServer.status(416)
+            case "PROPFIND /dav/": ScriptedServer.properties(of: "/dav/")
+            default: ScriptedServer.properties(of: "/dav/file", size: size)
+            }
+        }
+        let backend = try server.backend()
+        guard !isEmpty else {
+            let content = try #require(try await backend.read(RemotePath("file"), range: range))
+            #expect(try await content.bytes(upTo: 10) == [])
+            return
+        }
+        let error = await #expect(throws: RemoteError.self) { try await backend.read(RemotePath("file"), range: range) }
+        #expect(error?.code == .unavailable && error?.message.contains("416") == true, "\(error as Any)")
+    }
+
     @Test("A request works with time limits that no clock can measure")
     func endlessTimeouts() async throws {
         let proxy = try FaultProxy(to: 9) { _, _ in .answer(201) }
