@@ -1,9 +1,11 @@
 import Foundation
 import RemoteStorage
-import RemoteStorageWebDAV
+import RemoteStorageHTTP
 import ServerFixtures
 import Testing
 import WebDAVServers
+
+@testable import RemoteStorageWebDAV
 
 extension WebDAVTests {
     @Suite("Access to a WebDAV share", .serialized)
@@ -58,6 +60,45 @@ extension WebDAVTests {
             #expect(heads.contains { $0.contains("Authorization: Digest") })
             let basic = Data("user:\(Self.secret)".utf8).base64EncodedString()
             #expect(!heads.contains { $0.contains(basic) || $0.contains(Self.secret) || $0.contains("Basic") })
+        }
+
+        /// Returns a proxy that answers each request with the next of these nonces as a new challenge, or with success for `nil`.
+        private static func digestServer(_ nonces: [String?]) throws -> FaultProxy {
+            try FaultProxy(to: 9) { number, _ in
+                guard number < nonces.count else { return .answer(500) }
+                guard let nonce = nonces[number] else { return .answer(204) }
+                return .answer(
+                    401,
+                    headers: [#"WWW-Authenticate: Digest realm="r", nonce="\#(nonce)", qop="auth", algorithm=MD5"#]
+                )
+            }
+        }
+
+        private static func transport(to proxy: FaultProxy) async throws -> any HTTPSending {
+            let url = try #require(URL(string: "http://127.0.0.1:\(proxy.port)/"))
+            let credentials = WebDAVCredentials(user: "user", password: secret)
+            return await WebDAVBackend(try WebDAVConfiguration(url: url, credentials: credentials)).transport
+        }
+
+        @Test("A server that forgets its nonces is answered again")
+        func forgottenNonces() async throws {
+            let proxy = try Self.digestServer(["one", nil, "two", nil, nil])
+            let transport = try await Self.transport(to: proxy)
+            for _ in 0..<3 {
+                #expect(try await transport.send(HTTPRequest(method: .DELETE, target: "/")).status == 204)
+            }
+            let nonces = proxy.requests.map { $0.firstMatch(of: /nonce="(\w+)"/).map { String($0.1) } }
+            #expect(nonces == [nil, "one", "one", "two", "two"])
+        }
+
+        @Test("A wrong password is sent once if the server asks for a digest, whatever nonces it offers")
+        func wrongDigest() async throws {
+            let proxy = try Self.digestServer(["one", "two", "three"])
+            let transport = try await Self.transport(to: proxy)
+            let error = await #expect(throws: RemoteError.self) {
+                try await transport.send(HTTPRequest(method: .DELETE, target: "/"))
+            }
+            #expect(error?.code == .unauthorized && proxy.requests.count == 2)
         }
 
         @Test("A server that asks for a digest first, and then for the password, never gets the password")

@@ -45,15 +45,17 @@ struct Authorization: Sendable {
     /// - Parameters:
     ///   - sent: The request's `Authorization` header.
     ///   - challenges: The challenges in the answer.
+    ///   - count: How often the request was refused.
     /// - Returns: Whether to send the request again.
-    mutating func challenged(after sent: String?, _ challenges: [AuthenticationChallenge]) -> Bool {
+    mutating func challenged(after sent: String?, _ challenges: [AuthenticationChallenge], _ count: Int) -> Bool {
         guard credentials != nil else { return false }
         // A server names all its schemes: takes the strongest known one.
         let digests = challenges.compactMap { DigestChallenge($0) }
         let digest = digests.first { $0.algorithm == .sha256 || $0.algorithm == .sha256Session } ?? digests.first
         if let digest {
-            // A password that was refused is refused with another nonce, too, unless the former nonce was only stale.
-            guard sent?.hasPrefix("Digest ") != true || digest.isStale else { return false }
+            // The first refusal may be of a nonce that the server has forgotten, as after a restart. A password that was refused
+            // is refused with another nonce, too, unless the former nonce was only stale.
+            guard count == 1 || sent?.hasPrefix("Digest ") != true || digest.isStale else { return false }
             if case .digest(let current, _) = scheme, current.nonce == digest.nonce { return true }
             scheme = .digest(digest, count: 0)
             return true
@@ -89,7 +91,7 @@ struct WebDAVAuthentication: HTTPAuthentication {
 
     func isChallenged(by headers: HTTPHeaders, after sent: String?, _ count: Int) throws -> Bool {
         let asked = AuthenticationChallenge.read(headers["WWW-Authenticate"])
-        guard count <= 3, state.withLock({ $0.challenged(after: sent, asked) }) else {
+        guard count <= 3, state.withLock({ $0.challenged(after: sent, asked, count) }) else {
             throw RemoteError(.unauthorized, "\(name) refuses access. \(advice)")
         }
         return true
