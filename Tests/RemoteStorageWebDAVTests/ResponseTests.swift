@@ -86,6 +86,19 @@ struct ResponseTests {
         #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
     }
 
+    @Test("A WebDAV answer is refused if its elements have long names, or are nested deeply")
+    func longPaths() throws {
+        func answer(_ name: String, depth: Int) -> String {
+            let tags = Array(repeating: name, count: depth)
+            let (start, end) = (tags.map { "<\($0)>" }.joined(), tags.map { "</\($0)>" }.joined())
+            return "<multistatus xmlns='DAV:'>\(start)\(end)<response><href>/a</href></response></multistatus>"
+        }
+        #expect(try resources(answer(String(repeating: "x", count: 255), depth: 15)).map(\.reference) == ["/a"])
+        for xml in [answer(String(repeating: "x", count: 256), depth: 1), answer("x", depth: 16)] {
+            #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
+        }
+    }
+
     @Test(
         "A WebDAV answer is refused if it declares another encoding than its own",
         arguments: [

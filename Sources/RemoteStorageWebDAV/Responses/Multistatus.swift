@@ -50,6 +50,8 @@ struct Multistatus: Equatable, Sendable {
         var resources: [Resource] = []
         /// Whether the outermost element, a multistatus, has ended.
         var isComplete = false
+        /// The maximum number of open elements, and of bytes in a name: with long paths, a short answer would take minutes.
+        private static let (maximumDepth, maximumNameLength) = (16, 255)
         /// The names of the open elements, separated by slashes.
         private var path = ""
         private var depth = 0
@@ -67,8 +69,10 @@ struct Multistatus: Equatable, Sendable {
             qualifiedName: String?,
             attributes: [String: String]
         ) {
+            guard depth < Self.maximumDepth, name.utf8.count <= Self.maximumNameLength else {
+                return parser.abortParsing()
+            }
             let name = namespaceURI == "DAV:" ? name : "other:\(name)"
-            guard depth < 64 else { return parser.abortParsing() }
             depth += 1
             path += path.isEmpty ? name : "/" + name
             text = ""
@@ -113,7 +117,7 @@ struct Multistatus: Equatable, Sendable {
             default: break
             }
             depth -= 1
-            path = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
+            path.removeSubrange((path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.startIndex)...)
             text = ""
         }
 
