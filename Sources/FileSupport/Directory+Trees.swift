@@ -27,16 +27,26 @@ extension Directory {
         }
     }
 
+    /// The error of a directory that has too many levels.
+    package struct TooDeep: Error {}
+
     /// Removes the file or directory of this name, with its contents.
     ///
-    /// Symbolic links are removed, never followed.
-    package func removeTree(_ name: UnsafePointer<CChar>) throws {
+    /// Symbolic links are removed, never followed. Each level holds a descriptor, so their number has a limit: another program
+    /// may have created any number.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the file or directory.
+    ///   - maximumDepth: The maximum number of levels of directories.
+    /// - Throws: ``TooDeep``; `Errno`; `CancellationError`.
+    package func removeTree(_ name: UnsafePointer<CChar>, maximumDepth: Int) throws {
         try Task.checkCancellation()
         guard let type = try status(name)?.type else { return }
         guard type == .directory else { return try unlink(name) }
+        guard maximumDepth > 0 else { throw TooDeep() }
         let directory = try directory(name)
         for name in try directory.names() {
-            try directory.removeTree(name)
+            try directory.removeTree(name, maximumDepth: maximumDepth - 1)
         }
         try removeDirectory(name)
     }

@@ -172,12 +172,23 @@ public actor LocalFolderBackend: RemoteBackend {
         try await perform(source) { folder in try folder.move(source, to: destination) }
     }
 
-    /// Removes a file, a link, or a directory with its contents.
+    /// Removes a file, a link, or a directory with its contents, which has at most 100 levels.
     public func remove(_ path: RemotePath) async throws {
         guard let name = path.lastComponent else { throw RemoteError.rootIsFixed() }
         try await perform(path) { folder in
             guard let parent = try folder.parent(of: path) else { return }
-            try parent.removeTree(name)
+            do {
+                try parent.removeTree(name, maximumDepth: 100)
+            } catch is Directory.TooDeep {
+                throw RemoteError(
+                    .notAllowed,
+                    """
+                    “\(path)” has more than 100 levels of folders, which no version of this package creates. Remove it with the \
+                    file manager.
+                    """,
+                    path: path
+                )
+            }
             try parent.synchronize()
         }
     }

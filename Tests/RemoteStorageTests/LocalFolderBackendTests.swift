@@ -277,6 +277,23 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("A folder removes a directory of up to 100 levels, and names one with more")
+    func deepDirectories() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let level = Array(repeating: "level", count: 98)
+            try await backend.write([1], to: RemotePath(components: ["deep", "a"] + level + ["file"]), when: .always)
+            let error = await #expect(throws: RemoteError.self) {
+                try await backend.createDirectory(at: RemotePath(components: ["deep", "a"] + level + ["level"]))
+                try await backend.remove(RemotePath("deep"))
+            }
+            #expect(error?.code == .notAllowed, "\(error as Any)")
+            #expect(error?.message.contains("“deep” has more than 100 levels of folders") == true, "\(error as Any)")
+            try await backend.remove(RemotePath("deep/a"))
+            #expect(try await backend.list(RemotePath("deep")) == [])
+        }
+    }
+
     @Test("A move in a folder never replaces a file, even on file systems without exclusive renames")
     func moveWithoutExclusiveRename() async throws {
         try await withTemporaryFolder { folder in
