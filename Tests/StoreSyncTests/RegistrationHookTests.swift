@@ -96,6 +96,30 @@ struct RegistrationHookTests {
             try await device.status().value.clients.count == (hook == .createClientDeviceDirectory || joins ? 2 : 1)
         )
     }
+
+    /// A storage that loses the directory of a text for people.
+    private actor LosingBackend: ForwardingBackend {
+        nonisolated let base: any RemoteBackend = InMemoryBackend(capabilities: .all)
+
+        func write(
+            _ content: RemoteContent,
+            to path: RemotePath,
+            when condition: WriteCondition
+        ) async throws -> RemoteItem {
+            guard path.lastComponent != "ReadMe.txt" else { throw RemoteError.notFound(path) }
+            return try await base.write(content, to: path, when: condition)
+        }
+    }
+
+    @Test("An error while an application is prepared names the final path and the remote, not the temporary directory")
+    func stagingError() async throws {
+        let fixture = try Fixture()
+        let backend = LosingBackend()
+        let device = try fixture.device("device", backend: backend)
+        let error = await #expect(throws: StoreSyncError.self) { try await device.register().value }
+        let place = "“\(fixture.application)/ReadMe.txt” on the remote \(backend.identity) doesn't exist"
+        #expect(error?.message.contains(place) == true, "\(error as Any)")
+    }
 }
 
 extension ApplicationRegistration {

@@ -242,11 +242,12 @@ extension ApplicationRegistrationOperation {
         _ = try await (readMe, registration, passwordTest, salt, saved, proven)
     }
 
-    /// Returns the same error with the remote's name, since users don't know the staging directory's.
+    /// Returns the same error with the final path and the remote's name, since users don't know the staging directory's.
     private func namingRemote(_ error: RemoteError) -> RemoteError {
         guard let path = error.path else { return error }
+        let place = (hierarchy.root.components + path.components.dropFirst()).joined(separator: "/")
         let message = error.message
-            .replacingOccurrences(of: "“\(path)”", with: "“\(hooks.backend.identity)” on the remote")
+            .replacingOccurrences(of: "“\(path)”", with: "“\(place)” on the remote \(hooks.backend.identity)")
         return RemoteError(error.code, message, cause: error)
     }
 
