@@ -32,7 +32,7 @@ extension StoreSyncError {
     /// Whether a watch retries after the error.
     ///
     /// After its first success a watch also waits for a store that is missing, since an editor may replace the file or a share
-    /// be away, and for free space.
+    /// be away, for free space, and for a storage that refuses what it has allowed before.
     ///
     /// - Parameters:
     ///   - afterSuccess: Whether the watch has synchronized before.
@@ -40,7 +40,17 @@ extension StoreSyncError {
     /// - Returns: Whether it retries.
     func isRetriedByWatch(afterSuccess: Bool, isDiskFull: () -> Bool) -> Bool {
         code.isRetriedByWatch
-            || afterSuccess && (isOfMissingStore || code == .cannotWrite && Self.isOfNoSpace(cause, isDiskFull))
+            || afterSuccess
+                && (isOfMissingStore || isRefusalByStorage
+                    || code == .cannotWrite && Self.isOfNoSpace(cause, isDiskFull))
+    }
+
+    /// Whether the storage refused the request.
+    ///
+    /// If it has allowed that before, a gateway, a restart or an expired session may be the reason.
+    var isRefusalByStorage: Bool {
+        guard let code = (cause as? RemoteError)?.code else { return false }
+        return [.unauthorized, .notAllowed, .unsupported].contains(code)
     }
 
     /// Whether there is no file where the store was.

@@ -3,6 +3,10 @@ import RemoteStorage
 
 /// One iteration of a watch: does what its schedule says.
 final class WatchRun {
+    /// The maximum number of refusals by the storage that are retried: more attempts with a password that isn't valid any more
+    /// could lock the user's account.
+    private static let maximumRefusals = 7
+
     private let environment: WatchEnvironment
     private let policy: WatchPolicy
     private let signals = WatchSignals()
@@ -15,6 +19,8 @@ final class WatchRun {
     private var heads: [String]?
     /// Looks for changes of the store of which the system sends no event; watches the store until it's released.
     private var lookAtStore: (@Sendable () -> Void)?
+    /// How often the storage has refused what it allowed before, since the last success.
+    private var refusals = 0
     /// Warnings that the next synchronization tells.
     private var warnings: [String] = []
     private var remoteReader: Task<Void, Never>?
@@ -110,7 +116,7 @@ final class WatchRun {
         defer { self.schedule = schedule }
         switch result {
         case .success(var synchronized):
-            client = synchronized.client
+            (client, refusals) = (synchronized.client, 0)
             schedule.synchronized(
                 isActive: !synchronized.applied.isEmpty || synchronized.publishedBytes > 0,
                 isComplete: synchronized.isComplete,
@@ -130,6 +136,8 @@ final class WatchRun {
         guard let error = error as? StoreSyncError,
             error.isRetriedByWatch(afterSuccess: client != nil, isDiskFull: environment.isDiskFull)
         else { throw error }
+        if error.isRefusalByStorage { refusals += 1 }
+        guard refusals <= Self.maximumRefusals else { throw error }
         let isOfStore = [.busy, .storeChanged, .storeNotFound].contains(error.code)
         let delay = schedule.failed(
             isOfStore ? .store : .remote,

@@ -312,6 +312,53 @@ struct StoreWatchTests {
         }
     }
 
+    private static let refusals = [RemoteError.Code.unauthorized, .notAllowed, .unsupported].map {
+        StoreSyncError(RemoteError($0, "The test's remote refuses."))
+    }
+
+    @Test(
+        "A watch retries after a refusal by the storage if that allowed a synchronization before; else it ends",
+        arguments: refusals
+    )
+    func refusal(refused: StoreSyncError) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.outcomes = [.failure(refused)] }
+            scene.changeStore()
+            try await scene.pass(50)
+            let retry = ["began", "\(refused.code) 1", "began", "synchronized"]
+            try #require(scene.events == ["began", "synchronized"] + retry)
+            task.cancel()
+            try await task.value
+            scene.state.withLock { $0.outcomes = [.failure(refused)] }
+            let first = try scene.start()
+            let error = await #expect(throws: StoreSyncError.self) { try await first.value }
+            try #require(error?.code == refused.code)
+        }
+    }
+
+    @Test("The eighth refusal since the last success ends a watch, whatever else fails in between")
+    func lastingRefusal() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(10)
+            let unavailable = StoreSyncError(.remoteUnavailable, "The test's remote is away.")
+            let seven = Array(repeating: Result<Synchronization, StoreSyncError>.failure(Self.refusals[0]), count: 7)
+            scene.state.withLock { $0.outcomes = seven + [.failure(unavailable)] }
+            scene.changeStore()
+            try await scene.pass(1000)
+            try #require(scene.events.last == "synchronized", "the seventh is retried")
+            scene.state.withLock { $0.outcomes = seven + [.failure(unavailable), .failure(Self.refusals[0])] }
+            scene.changeStore()
+            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
+            try #require(error?.code == .remoteUnauthorized)
+            try #require(scene.state.withLock(\.outcomes).isEmpty)
+        }
+    }
+
     @Test("A file that may not be written ends a watch", arguments: [EACCES, EROFS])
     func notAllowed(code: Int32) async throws {
         try await Simulation.run(seed: 1) { simulation in
