@@ -212,7 +212,7 @@ public actor WebDAVBackend: RemoteBackend {
                 HTTPRequest(method: .MKCOL, target: location.target(path, isDirectory: true))
             )
             await response.discard()
-            if response.isSuccess { return directories.insert(path, .explored) }
+            if response.status == 201 { return directories.insert(path, .explored) }
             if response.status == 409, !isLast, let parent = path.parent, parent != .root {
                 // Status 409 means that the parent doesn't exist, so no check is needed.
                 try await createDirectory(at: parent)
@@ -250,8 +250,8 @@ public actor WebDAVBackend: RemoteBackend {
         let target = location.target(path, isDirectory: item.kind == .directory)
         let response = try await transport.send(HTTPRequest(method: .DELETE, target: target))
         await response.discard()
-        guard !response.isWholeSuccess, ![404, 410].contains(response.status) else { return }
-        // A server that reports a partial removal may have removed everything.
+        guard response.status != 204 else { return }
+        // Any other answer may be a gateway's. A server that reports a partial removal may have removed everything.
         guard try await status(of: path) != nil else { return }
         throw response.status == 207
             ? RemoteError(.unavailable, "A part of “\(path)” couldn't be removed. Try again.", path: path)
@@ -265,6 +265,6 @@ public actor WebDAVBackend: RemoteBackend {
 }
 
 extension HTTPResponse {
-    /// Whether a MOVE or DELETE succeeded completely: an answer of 207 lists the failures.
-    var isWholeSuccess: Bool { isSuccess && status != 207 }
+    /// Whether a COPY or MOVE succeeded completely: an answer of 207 lists the failures, and one of 200 is a login page's.
+    var isWholeSuccess: Bool { [201, 204].contains(status) }
 }

@@ -40,6 +40,11 @@ struct ScriptedServer: HTTPSending {
     /// Returns an answer without a body.
     static func status(_ code: Int) -> HTTPResponse { HTTPResponse(status: code, headers: [:], bytes: []) }
 
+    /// The answer of a network's login page; its body can be read once.
+    static var loginPage: HTTPResponse {
+        HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], bytes: Array("<html></html>".utf8))
+    }
+
     /// The answer of a known server, whose PUT is atomic, to OPTIONS; its body can be read once.
     static var options: HTTPResponse {
         HTTPResponse(status: 200, headers: ["Server": "nginx/1.22", "DAV": "2"], bytes: [])

@@ -207,19 +207,85 @@ struct ScriptedServerTests {
 
     @Test("A success that isn't WebDAV's, such as a login page's, is an error that says where to look")
     func loginPage() async throws {
-        let server = ScriptedServer { _, _ in
-            HTTPResponse(status: 200, headers: ["Content-Type": "text/html"], bytes: Array("<html></html>".utf8))
-        }
-        let backend = try server.backend()
+        let backend = try ScriptedServer { _, _ in ScriptedServer.loginPage }.backend()
         for request in [
             { _ = try await backend.list(.root) }, { _ = try await backend.capabilities() },
             { _ = try await backend.read(RemotePath("file"), range: nil) },
         ] as [@Sendable () async throws -> Void] {
-            let error = await #expect(throws: RemoteError.self) { try await request() }
-            #expect(error?.code == .unavailable)
-            for part in ["HTTP status 200", "Check the URL", "login page"] {
-                #expect(error?.message.contains(part) == true, "\(error as Any)")
-            }
+            await Self.expectLoginPage(request)
         }
+    }
+
+    private static func expectLoginPage(_ request: @Sendable () async throws -> Void) async {
+        let error = await #expect(throws: RemoteError.self) { try await request() }
+        #expect(error?.code == .unavailable)
+        for part in ["HTTP status 200", "Check the URL", "login page"] {
+            #expect(error?.message.contains(part) == true, "\(error as Any)")
+        }
+    }
+
+    /// A request that changes a share with the file `file`.
+    struct Change: Sendable, CustomTestStringConvertible {
+        let method: HTTPMethod
+        let send: @Sendable (WebDAVBackend) async throws -> Void
+
+        init(_ method: HTTPMethod, _ send: @escaping @Sendable (WebDAVBackend) async throws -> Void) {
+            (self.method, self.send) = (method, send)
+        }
+
+        var testDescription: String { "\(method)" }
+
+        static let all = [
+            Change(.MKCOL) { try await $0.createDirectory(at: RemotePath("directory")) },
+            Change(.COPY) { try await $0.copy(RemotePath("file"), to: RemotePath("copy"), when: .always) },
+            Change(.MOVE) { try await $0.move(RemotePath("file"), to: RemotePath("moved")) },
+            Change(.MOVE) { try await $0.write([1, 2], to: RemotePath("new"), when: .always) },
+            Change(.DELETE) { try await $0.remove(RemotePath("file")) },
+        ]
+    }
+
+    @Test(
+        "A login page's answer to a change that isn't carried out is an error, and the change succeeds later",
+        arguments: Change.all
+    )
+    func interceptedChange(change: Change) async throws {
+        var share = ScriptedShare()
+        share.items.withLock { $0["/dav/file"] = 1 }
+        share.interceptedMethod = change.method
+        let backend = try share.backend()
+        await Self.expectLoginPage { try await change.send(backend) }
+        #expect(share.items.withLock { $0["/dav/file"] } == 1)
+        share.interceptedMethod = nil
+        try await change.send(share.backend())
+    }
+
+    @Test(
+        "A file whose move was carried out, but answered with a failure or a page, is written and isn't moved again",
+        arguments: [200, 404, 500],
+        [false, true]
+    )
+    func refusedMove(status: Int, replaces: Bool) async throws {
+        var share = ScriptedShare { _ in status }
+        (share.carriesOutRefused, share.removesDestinationFirst) = (true, true)
+        if replaces { share.items.withLock { $0["/dav/file"] = 1 } }
+        let backend = try share.backend()
+        #expect(try await backend.write([1, 2], to: RemotePath("file"), when: .always).size == 2)
+        #expect(share.moves.withLock(\.self) == [replaces ? "URL T" : "URL F"])
+        #expect(share.items.withLock(\.self) == ["/dav": -1, "/dav/file": 2])
+    }
+
+    @Test("A move that another client has made in the meantime is refused")
+    func overtakenMove() async throws {
+        let share = ScriptedShare()
+        share.items.withLock { $0["/dav/file"] = 1 }
+        let other = try share.backend()
+        let server = ScriptedServer { line, request in
+            if request.method == .MOVE { try await other.move(RemotePath("file"), to: RemotePath("moved")) }
+            return try await share.answer(line, request)
+        }
+        let error = await #expect(throws: RemoteError.self) {
+            try await server.backend().move(RemotePath("file"), to: RemotePath("moved"))
+        }
+        #expect(error?.code == .alreadyExists)
     }
 }

@@ -168,6 +168,9 @@ extension WebDAVBackend {
             try await place(temporary)
             var overwrites = existing != nil
             while case .refused(let response) = try await sendMove(.move, temporary, to: path, overwrites: overwrites) {
+                // A proxy may have sent the request twice, or the server may have failed after the move. A second move would
+                // remove the file on servers that first remove the destination.
+                if try await hasMoved(temporary, to: path) { break }
                 // Another client wrote the file in the meantime. This write counts as the later one, and replaces it.
                 guard !overwrites, try await status(of: path)?.kind == .file else { throw failure(response, at: path) }
                 overwrites = true
@@ -187,7 +190,8 @@ extension WebDAVBackend {
 
     /// Sends a COPY or MOVE.
     ///
-    /// If a MOVE was sent twice and its source is missing, the first one succeeded: no other client moves the source.
+    /// If a MOVE was sent twice, or its answer isn't a WebDAV server's, the result decides. The caller judges all refusals: it
+    /// knows whether other clients may move the same source.
     func sendMove(
         _ method: WebDAVMoveMethod,
         _ source: RemotePath,
@@ -209,8 +213,10 @@ extension WebDAVBackend {
                 let target = location.target(destination, isDirectory: isDirectory)
                 let response = try await send(request, of: source, withDestination: target)
                 if response.isWholeSuccess { return .moved }
-                if method == .move, response.wasRepeated, try await hasMoved(source, to: destination) { return .moved }
-                return .refused(response)
+                guard method == .move, response.wasRepeated || response.isSuccess,
+                    try await hasMoved(source, to: destination)
+                else { return .refused(response) }
+                return .moved
             } catch let failure as RemoteError where failure.code == .unavailable && !request.mayBeRepeated {
                 if try await hasMoved(source, to: destination) { return .moved }
                 guard let delay = schedule.delay(retryAfter: nil, random: .random(in: 0..<1)) else { throw failure }
