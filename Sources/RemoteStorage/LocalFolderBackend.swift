@@ -183,8 +183,8 @@ public actor LocalFolderBackend: RemoteBackend {
                 throw RemoteError(
                     .notAllowed,
                     """
-                    “\(path)” has more than 100 levels of folders, which no version of this package creates. Remove it with the \
-                    file manager.
+                    “\(path)” has more than 100 levels of folders, which no version of this package creates. Remove it with \
+                    the file manager.
                     """,
                     path: path
                 )

@@ -62,7 +62,7 @@ extension WebDAVTests {
             #expect(!heads.contains { $0.contains(basic) || $0.contains(Self.secret) || $0.contains("Basic") })
         }
 
-        /// Returns a proxy that answers each request with the next of these nonces as a new challenge, or with success for `nil`.
+        /// Returns a proxy that answers each request with the next of these nonces as a challenge, or with success for `nil`.
         private static func digestServer(_ nonces: [String?]) throws -> FaultProxy {
             try FaultProxy(to: 9) { number, _ in
                 guard number < nonces.count else { return .answer(500) }

@@ -53,8 +53,8 @@ struct Authorization: Sendable {
         let digests = challenges.compactMap { DigestChallenge($0) }
         let digest = digests.first { $0.algorithm == .sha256 || $0.algorithm == .sha256Session } ?? digests.first
         if let digest {
-            // The first refusal may be of a nonce that the server has forgotten, as after a restart. A password that was refused
-            // is refused with another nonce, too, unless the former nonce was only stale.
+            // The first refusal may be of a nonce that the server has forgotten, as after a restart. A password that was
+            // refused is refused with another nonce, too, unless the former nonce was only stale.
             guard count == 1 || sent?.hasPrefix("Digest ") != true || digest.isStale else { return false }
             if case .digest(let current, _) = scheme, current.nonce == digest.nonce { return true }
             scheme = .digest(digest, count: 0)

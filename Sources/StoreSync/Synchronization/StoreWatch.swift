@@ -16,9 +16,9 @@ public import Operations
 /// `documentMissing`, `noUploadedStore` and `rolledBack`, because a share may not be mounted yet, and files may still be
 /// arriving; and `identityTwice`, after which this device continues as another client. After the first success, so are
 /// `storeNotFound` for a store that is missing, and `cannotWrite` for lack of space: the watch waits for the store to be back,
-/// or for room. So is a refusal by the storage, such as `remoteUnauthorized`, because a gateway or a session that has expired may
-/// be the reason; the eighth since the last success ends the sequence, so that a password that was changed doesn't lock the
-/// user's account. All others end the sequence with the error.
+/// or for room. So is a refusal by the storage, such as `remoteUnauthorized`, because a gateway or an expired session may be the
+/// reason; the eighth since the last success ends the sequence, so that a password that was changed doesn't lock the user's
+/// account. All others end the sequence with the error.
 ///
 /// Changes that programs of this device make are noticed at once, in the store and in a folder that is the remote. Other
 /// storage is asked from time to time, as ``WatchPolicy`` says.
