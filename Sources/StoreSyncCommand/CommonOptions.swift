@@ -71,6 +71,17 @@ enum Environment {
     static func bytes(of variable: String) -> Data? {
         getenv(variable).map { Data(bytes: $0, count: strlen($0)) }
     }
+
+    /// The value of a variable; `nil` if it isn't set, or is empty.
+    ///
+    /// - Throws: `ValidationError` if it isn't UTF-8: the repaired value would name another file.
+    static func text(of variable: String) throws -> String? {
+        guard let bytes = bytes(of: variable), !bytes.isEmpty else { return nil }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw ValidationError("\(variable) isn't UTF-8. Rename what it names, or use a link to it.")
+        }
+        return text
+    }
 }
 
 /// The options of every command.
@@ -145,7 +156,7 @@ extension CommonOptions {
     /// The value of an option, or of its environment variable.
     private func value(_ option: String?, orOf variable: String, option name: String) throws -> String {
         if let option { return option }
-        if let value = ProcessInfo.processInfo.environment[variable], !value.isEmpty { return value }
+        if let value = try Environment.text(of: variable) { return value }
         throw ValidationError("Missing \(name): give it as an option or in \(variable).")
     }
 
@@ -166,19 +177,16 @@ extension CommonOptions {
     }
 
     func stateDirectory() throws -> StateDirectory {
-        let environment = ProcessInfo.processInfo.environment
-        func directory(_ path: String?) -> URL? {
-            path.flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
-        }
+        func directory(_ path: String?) -> URL? { path.map { URL(named: $0, directoryHint: .isDirectory) } }
         // A script whose variable isn't set would act as another device.
         guard state?.isEmpty != true else { throw ValidationError("--state is empty. Name a directory.") }
         // HOME first: Foundation takes the home directory from the user database.
-        let home = directory(environment["HOME"]) ?? URL.homeDirectory
+        let home = try directory(Environment.text(of: "HOME")) ?? URL.homeDirectory
         // The specification says so: a relative path would be another device in every working directory.
-        let stateHome = environment["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let stateHome = try Environment.text(of: "XDG_STATE_HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
         let base = directory(stateHome) ?? home.appending(path: ".local/state")
         let url =
-            directory(state) ?? directory(environment["STORESYNC_STATE"])
+            try directory(state) ?? directory(Environment.text(of: "STORESYNC_STATE"))
             ?? base.appending(path: "storesync", directoryHint: .isDirectory)
         // A service may have no home directory.
         let hasHome = FileManager.default.fileExists(atPath: home.path)

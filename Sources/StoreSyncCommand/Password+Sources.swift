@@ -8,9 +8,7 @@ extension Password {
         guard !path.isEmpty else { throw UsageError("The name of the password file is empty. Name a file.") }
         let data: Data
         do {
-            let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
-            defer { try? handle.close() }
-            data = try handle.read(upToCount: Self.maximumBytes + 1) ?? Data()
+            data = try Data(ofFile: path, upTo: Self.maximumBytes + 1)
         } catch {
             throw UsageError("The password file \(path) can't be read. Check the path and its permissions.")
         }

@@ -34,14 +34,20 @@ struct RemoteLocation {
 
         /// The files with certificates to trust besides the system's.
         ///
-        /// - Throws: ``UsageError`` if there is none in the file: connecting would only fail, as if the server were down.
+        /// - Throws: ``UsageError`` if there is none in the file: connecting would only fail, as if the server were down; or if
+        ///   the file is a pipe.
         func trustedCertificates() throws -> [URL] {
             guard let certificate else { return [] }
-            let bytes = try? Data(contentsOf: URL(fileURLWithPath: certificate))
+            let url = URL(named: certificate)
+            var status = stat()
+            guard stat(url.path, &status) != 0 || status.st_mode & S_IFMT != S_IFIFO else {
+                throw UsageError("\(certificate) is a pipe, and a certificate is read more than once. Name a file.")
+            }
+            let bytes = try? Data(ofFile: certificate, upTo: 16 << 20)
             guard bytes?.range(of: Data("CERTIFICATE-----".utf8)) != nil else {
                 throw UsageError("\(certificate) can't be read, or holds no certificate in PEM form. Check the path.")
             }
-            return [URL(fileURLWithPath: certificate)]
+            return [url]
         }
     }
 

@@ -25,10 +25,13 @@ struct StoreSyncCommand: AsyncParsableCommand {
     static func main() async {
         StandardOutput.prepare()
         keepFreedMemory()
+        // Foundation would take an empty one for the root.
+        if Environment.bytes(of: "TMPDIR")?.isEmpty == true { unsetenv("TMPDIR") }
         let arguments = Array(CommandLine.arguments.dropFirst())
         do {
             try refuseRepairedArguments()
             var command = try parse(arguments)
+            try refuseRepairedDirectories()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
@@ -67,6 +70,17 @@ struct StoreSyncCommand: AsyncParsableCommand {
                 "The argument \(String(cString: argument)) isn't UTF-8. Rename the file, or use a link to it."
             )
         }
+    }
+
+    /// Refuses a working or temporary directory that isn't UTF-8: Foundation repairs it, and it would be another one.
+    private static func refuseRepairedDirectories() throws {
+        _ = try Environment.text(of: "TMPDIR")
+        let directory = getcwd(nil, 0)
+        defer { free(directory) }
+        guard let directory, String(validatingCString: directory) == nil else { return }
+        throw ValidationError(
+            "The working directory \(String(cString: directory)) isn't UTF-8. Rename it, or work in another one."
+        )
     }
 
     /// Makes the allocator keep some megabytes of freed memory, in one place for all threads.

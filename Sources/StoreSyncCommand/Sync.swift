@@ -175,7 +175,7 @@ struct Sync: AsyncParsableCommand {
 
     /// How the whole store travelled; `nil` if only edits did.
     func transfer(_ synchronized: Synchronization) -> String? {
-        let name = URL(fileURLWithPath: store).lastPathComponent
+        let name = URL(named: store).lastPathComponent
         return synchronized.transfer.map { $0 == .uploaded ? "uploaded \(name)" : "downloaded \(name)" }
     }
 

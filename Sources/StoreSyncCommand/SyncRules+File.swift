@@ -2,12 +2,12 @@ import Foundation
 import StoreChanges
 
 extension SyncRules {
-    /// Reads the file that a user names.
+    /// Reads the file that a user names, which may be a pipe.
     ///
     /// - Throws: ``UsageError`` that says what is wrong with it.
     init(readingFileAt path: String) throws {
         do {
-            self = try JSONDecoder().decode(SyncRules.self, from: Data(contentsOf: URL(filePath: path)))
+            self = try JSONDecoder().decode(SyncRules.self, from: Data(ofFile: path, upTo: 16 << 20))
         } catch let error as DecodingError {
             throw UsageError("The rules in \(path) can't be used. \(error.problem)")
         } catch {

@@ -12,6 +12,6 @@ extension URL {
         guard !path.hasSuffix("/") else {
             throw StoreSyncError(.storeNotFound, "\(path) names a directory, not a store. Name a file.")
         }
-        self.init(fileURLWithPath: path)
+        self.init(named: path)
     }
 }

@@ -75,7 +75,7 @@ extension DocumentSyncManager {
     ///   `synchronize(_:allowsDeletions:after:options:)` have it.
     @discardableResult
     public func recordChanges(in database: any DatabaseWriter, allowsDeletions: Bool = false) async throws -> Int {
-        let url = URL(filePath: database.path, directoryHint: .notDirectory)
+        let url = URL(named: database.path)
         return try await recordChanges(ofStoreAt: url, through: database, allowsDeletions: allowsDeletions)
     }
 
@@ -86,7 +86,7 @@ extension DocumentSyncManager {
     /// - Parameter database: The app's connection.
     /// - Returns: The log, which is read when its methods are called.
     public func conflicts(in database: any DatabaseWriter) -> ConflictLog {
-        var log = conflicts(ofStoreAt: URL(filePath: database.path, directoryHint: .notDirectory))
+        var log = conflicts(ofStoreAt: URL(named: database.path))
         log.app = database
         return log
     }

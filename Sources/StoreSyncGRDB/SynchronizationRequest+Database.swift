@@ -12,7 +12,7 @@ extension SynchronizationRequest {
     ///   - database: A `DatabaseQueue` or a `DatabasePool` with a database in a file.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     public init(_ database: any DatabaseWriter, allowsDeletions: Bool = false) {
-        self.init(url: URL(filePath: database.path, directoryHint: .notDirectory), allowsDeletions: allowsDeletions)
+        self.init(url: URL(named: database.path), allowsDeletions: allowsDeletions)
         app = database
     }
 }

@@ -38,6 +38,7 @@ extension CommandTests {
                 ("--remote 's3://bucket/x?endpoint=http://127.0.0.1:99999'", "its endpoint's port isn't"),
                 ("--remote \"file://$share\" --state ''", "--state is empty"),
                 ("--remote webdavs://user@127.0.0.1/x --certificate /nowhere.pem", "holds no certificate"),
+                ("--remote webdavs://user@127.0.0.1/x --certificate /dev/stdin", "/dev/stdin is a pipe"),
             ]
         )
         func options(options: String, words: String) async throws {
@@ -56,6 +57,56 @@ extension CommandTests {
             let remote = "--app org.example.notes --remote webdavs://user@127.0.0.1/x --json"
             let webDAV = "STORESYNC_WEBDAV_PASSWORD=$(printf 'pw\\377') $storesync status \(remote)"
             try await expectUsage(webDAV, fixture, saying: "isn't UTF-8")
+        }
+
+        @Test(
+            "A state directory whose name isn't UTF-8 is refused, and any other name in a variable",
+            arguments: ["STORESYNC_STATE", "XDG_STATE_HOME", "HOME", "TMPDIR", "STORESYNC_REMOTE"]
+        )
+        func variables(variable: String) async throws {
+            let remote = variable == "STORESYNC_REMOTE" ? "" : "--remote \"file://$share\""
+            let register = "$storesync register --no-encrypt --app org.example.notes \(remote) --json"
+            let script = "\(variable)=\"$share/$(printf 's\\351')\" \(register)"
+            try await expectUsage(script, Fixture(), saying: "\(variable) isn't UTF-8")
+        }
+
+        #if os(Linux)
+        @Test("A working directory whose name isn't UTF-8 is refused")
+        func workingDirectory() async throws {
+            let script = """
+                directory="$share/$(printf 'd\\351')"
+                mkdir "$directory" && cd "$directory" && $storesync register --no-encrypt --state state \
+                    --app org.example.notes --remote "file://$share" --json
+                status=$?
+                rmdir "$directory" && exit $status
+                """
+            try await expectUsage(script, Fixture(), saying: "isn't UTF-8. Rename it")
+        }
+        #endif
+
+        @Test("A path that begins with ~ names a file in the working directory")
+        func tilde() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("work")
+            try device.write("one")
+            let script = """
+                cd "$work" && mkdir '~' && mv store.sqlite '~/a.sqlite' && printf '{}' >'~/rules' || exit 1
+                $storesync check '~/a.sqlite' --rules '~/rules' || exit 2
+                export STORESYNC_REMOTE="file://$share" STORESYNC_APP=org.example.notes
+                $storesync sync '~/a.sqlite' --document notes --no-encrypt --state '~/state' || exit 3
+                STORESYNC_STATE='~/other' $storesync pull '~/b.sqlite' --document notes --no-encrypt || exit 4
+                """
+            let values = [
+                "storesync": ChildProcess.storesync.path, "share": fixture.share.path, "work": device.home.path,
+            ]
+            let result = try await ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", script],
+                environment: fixture.environment.merging(values) { $1 }
+            ).finish()
+            #expect(result.status == 0, "\(result)")
+            let paths = try Listing(of: device.home).paths
+            for name in ["a.sqlite", "b.sqlite", "state", "other"] { #expect(paths.contains("~/\(name)"), "\(paths)") }
         }
 
         @Test(

@@ -73,6 +73,23 @@ extension CommandTests {
             #expect(joined.errorOutput.contains("Wrong password"))
         }
 
+        @Test("A password change asks a device without keys for the present password first")
+        func passwordChange() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            let register = ["register", "--password-memory", "64"] + laptop.options
+            #expect(try await fixture.run(register, environment: ["STORESYNC_PASSWORD": "old"]).status == 0)
+            let result = try await converse(
+                fixture,
+                ["password", "change"] + desktop.options + ["--json"],
+                ("Password of", "old"),
+                ("New password", "new"),
+                ("The same again", "new")
+            )
+            #expect(result.status == 0, "\(result)")
+            #expect(try await desktop.run("register", environment: ["STORESYNC_PASSWORD": "new"]).status == 0)
+        }
+
         @Test("Input typed before a password prompt is visible, so it isn't used as the password")
         func typedAhead() async throws {
             let fixture = try Fixture()
@@ -176,6 +193,38 @@ extension CommandTests {
                 let mode = try FileManager.default.attributesOfItem(atPath: directory)[.posixPermissions] as? Int
                 #expect(mode == 0o700)
             }
+        }
+
+        @Test("An empty TMPDIR is as good as none")
+        func emptyTemporaryDirectory() async throws {
+            let result = try await Fixture().run(["demo", "--keep", "--json"], environment: ["TMPDIR": ""])
+            let kept = URL(filePath: try #require(try result.json()["kept"]?.string))
+            #expect(kept.deletingLastPathComponent().path != "/")
+            try FileManager.default.removeItem(at: kept)
+        }
+
+        @Test("Rules and passwords may come from a pipe")
+        func pipes() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            try device.write("one")
+            func run(_ text: String, _ arguments: [String]) async throws -> CommandResult {
+                try await ChildProcess(
+                    URL(filePath: "/bin/sh"),
+                    ["-c", "printf '%s' \"$text\" | \"$@\"", "sh", ChildProcess.storesync.path] + arguments + [
+                        "--json"
+                    ],
+                    environment: fixture.environment.merging(["text": text]) { $1 }
+                ).finish()
+            }
+            let rules = #"{"excludedTables": ["note"]}"#
+            let check = try await run(rules, ["check", device.store.path, "--rules", "/dev/stdin"])
+            #expect(try check.json()["tables"]?[0]?["synchronizes"] == .boolean(false), "\(check)")
+            let password = ["--password-file", "/dev/stdin", "--password-memory", "64"]
+            #expect(try await run("secret", ["register"] + password + device.options).status == 0)
+            let share = ["--remote", "webdav://user@127.0.0.1:1/x", "--app", "org.example.notes"]
+            let status = try await run("secret", ["status", "--remote-password-file", "/dev/stdin"] + share)
+            try expectFailure(status, 69, "remoteUnavailable")
         }
 
         @Test("A relative XDG_STATE_HOME is ignored: each working directory would be another device")

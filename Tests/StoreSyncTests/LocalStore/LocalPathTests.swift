@@ -20,6 +20,15 @@ struct LocalPathTests {
         #expect(try JSONDecoder().decode([LocalPath].self, from: json) == [path])
     }
 
+    @Test("A ~ at the start of a path is part of a name")
+    func tilde() {
+        let directory = FileManager.default.currentDirectoryPath
+        for path in ["~", "~/notes.sqlite", "~root/notes.sqlite"] {
+            #expect(URL(named: path).path == "\(directory)/\(path)")
+        }
+        #expect(URL(named: "/~").path == "/~")
+    }
+
     @Test("A local path follows a directory that it is below, and no other directory")
     func moved() {
         let (former, later) = (LocalPath("/caf\u{e9}"), LocalPath("/later"))
