@@ -38,6 +38,14 @@ package struct SQLiteFile {
         return try? SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: database)?.read(at: offset, count: count)
     }
 
+    /// Whether a file begins as an SQLite database does.
+    ///
+    /// SQLite takes any file of less than 512 bytes for an empty database.
+    package static func isDatabase(at path: String) -> Bool {
+        let magic = Array("SQLite format 3\0".utf8)
+        return bytes(ofFileAt: path, at: 0, count: magic.count) == magic
+    }
+
     /// The file's length in bytes.
     package var byteCount: Int64 {
         get throws {

@@ -117,10 +117,13 @@ extension CommandTests {
             #expect(missing.status == 66)
             #expect(try missing.errorCode() == "storeNotFound")
             let noise = fixture.folder.appending(path: "noise")
-            try Data(repeating: 7, count: 5_000).write(to: noise)
-            let refused = try await fixture.run(["check", noise.path, "--json"])
-            #expect(refused.status == 66)
-            #expect(try refused.errorMessage().contains("isn't a SQLite database"))
+            // SQLite takes any file of less than 512 bytes for an empty database.
+            for count in [1, 511, 5_000] {
+                try Data(repeating: 7, count: count).write(to: noise)
+                let refused = try await fixture.run(["check", noise.path, "--json"])
+                try expectFailure(refused, 66, "storeNotFound")
+                #expect(try refused.errorMessage().hasPrefix("\(noise.path) isn't a SQLite database"), "\(refused)")
+            }
         }
 
         @Test("A directory is 66, and the error names it", arguments: ["check", "conflicts"])

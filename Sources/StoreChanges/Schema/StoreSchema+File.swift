@@ -32,6 +32,9 @@ extension StoreSchema {
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
         }
+        guard (try? url.path.fileStatus()?.size) == 0 || SQLiteFile.isDatabase(at: url.path) else {
+            throw StoreChangesError(noDatabaseAt: url)
+        }
     }
 
     /// Checks that there is a file.
@@ -100,11 +103,7 @@ extension StoreChangesError {
                     cause: error
                 )
             case .SQLITE_NOTADB:
-                StoreChangesError(
-                    .storeNotFound,
-                    "\(store) isn't a SQLite database, or it's encrypted. Only plain SQLite databases synchronize.",
-                    cause: error
-                )
+                StoreChangesError(noDatabaseAt: url, error)
             case .SQLITE_CORRUPT:
                 StoreChangesError(
                     .corrupt,
@@ -122,7 +121,7 @@ extension StoreChangesError {
                     cause: error
                 )
             case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:
-                StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
+                StoreChangesError(.storeNotFound, "\(url.path) can't be read. Check its permissions.", cause: error)
             default:
                 StoreChangesError(
                     .cannotWrite,
@@ -130,6 +129,15 @@ extension StoreChangesError {
                     cause: error
                 )
             }
+    }
+
+    /// Says that a file isn't a database.
+    fileprivate init(noDatabaseAt url: URL, _ cause: (any Error)? = nil) {
+        self.init(
+            .storeNotFound,
+            "\(url.path) isn't a SQLite database, or it's encrypted. Only plain SQLite databases synchronize.",
+            cause: cause
+        )
     }
 
     /// Says that a store is missing that this device has synchronized.

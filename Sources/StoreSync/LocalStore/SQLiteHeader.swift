@@ -3,13 +3,12 @@ import Foundation
 
 /// The first bytes of an SQLite database, as its file format documents them.
 enum SQLiteHeader {
-    private static let magic = Array("SQLite format 3\0".utf8)
     /// The offset of the format's write and read version: 1 with a rollback journal, 2 with a write-ahead log.
     private static let versions: UInt64 = 18
 
     /// Whether a file is an SQLite database.
     static func isAtStart(of url: URL) -> Bool {
-        SQLiteFile.bytes(ofFileAt: url.path, at: 0, count: magic.count) == magic
+        SQLiteFile.isDatabase(at: url.path)
     }
 
     /// How a journal and a log begin.

@@ -69,7 +69,7 @@ struct StoreErrorTests {
         let url = URL(filePath: "/nowhere/notes.sqlite")
         let error = StoreChangesError(DatabaseError(resultCode: .SQLITE_CANTOPEN), storeAt: url)
         #expect(error.code == .storeNotFound)
-        #expect(error.message == "notes.sqlite can't be read. Check its permissions.")
+        #expect(error.message == "/nowhere/notes.sqlite can't be read. Check its permissions.")
     }
 
     @Test("A log that the file system can't find isn't taken for a missing one")
