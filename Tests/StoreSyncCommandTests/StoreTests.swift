@@ -74,7 +74,7 @@ extension CommandTests {
             #expect(existing.status == 66, "\(existing)")
         }
 
-        @Test("A symbolic link to a missing file or to itself fails with storeNotFound")
+        @Test("A symbolic link to a missing file or to itself fails with storeNotFound, and the error says which it is")
         func brokenLink() async throws {
             let device = try Fixture().device("laptop")
             try FileManager.default.createSymbolicLink(atPath: device.store.path, withDestinationPath: "nowhere")
@@ -82,6 +82,8 @@ extension CommandTests {
             try FileManager.default.removeItem(at: device.store)
             try FileManager.default.createSymbolicLink(atPath: device.store.path, withDestinationPath: "store.sqlite")
             try await expectFailure(device, 66, "storeNotFound")
+            let message = try await device.push().errorMessage()
+            #expect(message.contains(String(cString: strerror(ELOOP))), "\(message)")
         }
 
         @Test("A file that the user may not read fails with storeNotFound", .enabled(if: geteuid() != 0))

@@ -104,9 +104,9 @@ struct LocalStore: Sendable {
         get throws { try Self.status(url.path) }
     }
 
-    private static func status(_ path: String) throws -> Stat? {
+    private static func status(_ path: String, followsLinks: Bool = false) throws -> Stat? {
         do {
-            return try path.fileStatus(followsLinks: false)
+            return try path.fileStatus(followsLinks: followsLinks)
         } catch {
             throw StoreSyncError(StoreChangesError(unreachableStore: path, error))
         }
@@ -117,6 +117,8 @@ struct LocalStore: Sendable {
         get throws {
             guard let status = try status else { return false }
             guard status.type == .regular else {
+                // A link that leads back to itself can't be followed at all.
+                _ = try Self.status(url.path, followsLinks: true)
                 let reason =
                     switch status.type {
                     case .directory: "is a directory, not a store. Name a file."
