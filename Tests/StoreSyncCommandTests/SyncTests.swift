@@ -297,6 +297,22 @@ extension CommandTests {
             #expect(try titles(desktop) == ["milk", "bread", "eggs"])
         }
 
+        @Test("Before a pushed document's first synchronization, `--take both` is 75, and isn't asked for again")
+        func takingEarly() async throws {
+            let fixture = try Fixture()
+            let (laptop, stranger) = (try fixture.device("laptop"), try fixture.device("stranger"))
+            for device in [laptop, stranger] { try execute(Self.schema, device) }
+            #expect(try await laptop.push().status == 0)
+            let early = try await sync(stranger, "--take", "both")
+            try expectFailure(early, 75, "busy")
+            let message = try early.errorMessage()
+            #expect(message.contains("synchronize first on the device that has pushed"), "\(message)")
+            #expect(!message.contains("--take"), "\(message)")
+            // As the error says.
+            #expect(try await sync(laptop).status == 0)
+            #expect(try await sync(stranger, "--take", "both").status == 0)
+        }
+
         @Test("`sync --dry-run` changes nothing, even on an unregistered device; `--rebuild` keeps everything")
         func previewAndRebuilding() async throws {
             let fixture = try Fixture()

@@ -72,14 +72,15 @@ extension SynchronizationOperation {
         let hooks = backend.wholeStoreDownloadHooks
         let stores = try await PublishedStores.list(hooks, hierarchy)
         let manifests = try await UploadCatalog(hooks, document).manifests(of: stores.considered).manifests
+        let isDecided = request.takenSide != nil
+        let decision = isDecided ? "" : " Then synchronize here with --take both, which keeps the rows of both stores."
         return StoreSyncError(
             undecided(.unrelatedStore),
             """
             \(request.url.path) doesn't come from a store of \(document.document) on the remote, which was pushed by \
             \(clients(Lineage.heads(of: manifests).map(\.name.client))). If another device is synchronizing the document for \
             the first time, wait until it has ended. Otherwise synchronize first on the device that has pushed, or pull to a \
-            path where no store is and synchronize that. Then synchronize here with --take both, which keeps the rows of both \
-            stores.
+            path where no store is and synchronize that.\(decision)
             """
         )
     }
@@ -113,7 +114,7 @@ extension SynchronizationOperation {
     /// A device that synchronizes for the first time publishes its store before the origin, which this device may join
     /// without a question if the user has said what counts. Otherwise waiting doesn't help.
     private func undecided(_ code: StoreSyncError.Code) -> StoreSyncError.Code {
-        request.takenSide == nil ? code : .remoteUnavailable
+        request.takenSide == nil ? code : .busy
     }
 
     private func clients(_ clients: [RemoteIdentifier]) -> String {
