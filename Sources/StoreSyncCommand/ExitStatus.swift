@@ -55,11 +55,9 @@ struct Failure {
         case let error as ValidationError:
             self.init(code: "usage", message: error.message, status: EX_USAGE)
         case is CancellationError:
-            self.init(
-                code: "interrupted",
-                message: "Interrupted. What was published before stays whole.",
-                status: 128 + (signal ?? 2)
-            )
+            self.init(interruptedBy: signal, leaving: "What was published before stays whole.")
+        case is NothingRemoved:
+            self.init(interruptedBy: signal, leaving: "Nothing was removed.")
         default:
             self.init(
                 code: "unexpected",
@@ -67,6 +65,10 @@ struct Failure {
                 status: EX_SOFTWARE
             )
         }
+    }
+
+    private init(interruptedBy signal: Int32?, leaving state: String) {
+        self.init(code: "interrupted", message: "Interrupted. \(state)", status: 128 + (signal ?? SIGINT))
     }
 
     private init(code: String, message: String, status: Int32) {

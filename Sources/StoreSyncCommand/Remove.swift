@@ -22,21 +22,29 @@ struct ConfirmationOptions: ParsableArguments {
 
     /// Asks a yes-or-no question, unless `--yes` was given.
     ///
-    /// - Throws: ``UsageError`` if the answer is no, or if there is no terminal to ask on.
+    /// - Throws: ``UsageError`` if the answer is no, or if there is no terminal to ask on; ``NothingRemoved``.
     func confirm(_ question: String) async throws {
         guard try asks(question) else { return }
-        guard try await Terminal.confirm(question) else {
+        guard try await answer({ try await Terminal.confirm(question) }) else {
             throw UsageError("The answer wasn't yes, so nothing was removed.")
         }
     }
 
     /// Asks the user to type a name, unless `--yes` was given.
     ///
-    /// - Throws: ``UsageError`` if the answer is different, or if there is no terminal to ask on.
+    /// - Throws: ``UsageError`` if the answer is different, or if there is no terminal to ask on; ``NothingRemoved``.
     func confirm(_ question: String, byTyping name: String) async throws {
         guard try asks(question) else { return }
-        let answer = try await Terminal.line("\(question) Type its name, \(name), to confirm")
+        let answer = try await answer { try await Terminal.line("\(question) Type its name, \(name), to confirm") }
         guard answer == name else { throw UsageError("The name wasn't \(name), so nothing was removed.") }
+    }
+
+    private func answer<Answer>(_ ask: () async throws -> Answer) async throws -> Answer {
+        do {
+            return try await ask()
+        } catch is CancellationError {
+            throw NothingRemoved()
+        }
     }
 
     private func asks(_ question: String) throws -> Bool {
@@ -47,6 +55,9 @@ struct ConfirmationOptions: ParsableArguments {
         return true
     }
 }
+
+/// The interruption of a command that was waiting for the confirmation.
+struct NothingRemoved: Error {}
 
 /// The result that the commands print.
 struct RemovalResult: Encodable {

@@ -7,14 +7,14 @@ import StoreSync
 extension Sync {
     /// Synchronizes whenever something changes, until a signal or an error ends it.
     ///
-    /// A signal ends it without an error, whether a synchronization is in progress or not.
+    /// A signal ends it without an error, whether a synchronization is in progress or not, unless it waits for an answer.
     func follow(_ watch: StoreWatch, _ session: Session, _ interruption: Interruption) async throws {
         let service = ServiceManager()
         defer { service.notify("STOPPING=1") }
         do {
             // The session keeps the delegate that the manager asks.
             try await interruption.run { try await follow(watch, session, service) }
-        } catch is CancellationError where interruption.signal != nil {
+        } catch is CancellationError where interruption.signal != nil && !Terminal.isUnanswered {
             // A signal is how a watch ends. The next one completes a synchronization that was in progress.
         }
         withExtendedLifetime(session) {}
@@ -22,7 +22,7 @@ extension Sync {
 
     private func follow(_ watch: StoreWatch, _ session: Session, _ service: ServiceManager) async throws {
         let (report, progressBar) = (session.report, session.progressBar)
-        let name = URL(fileURLWithPath: store).lastPathComponent
+        let name = URL(named: store).lastPathComponent
         var start = ContinuousClock.now
         var warnings: [String] = []
         var isReady = false

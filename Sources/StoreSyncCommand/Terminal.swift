@@ -19,9 +19,27 @@ enum Terminal {
         _ = write(wakeUp.write, [0], 1)
     }
 
+    private static let lacksAnswer = Locked(false)
+
+    /// Whether a question waits for its answer, or has ended without one.
+    static var isUnanswered: Bool { lacksAnswer.withLock { $0 } }
+
     /// Asks on a thread that may wait, and keeps the progress away meanwhile.
     private static func ask<Answer: Sendable>(_ body: @escaping @Sendable () throws -> Answer) async throws -> Answer {
-        try await runBlocking { try ProgressLine.hold(body) }
+        try await runBlocking {
+            try ProgressLine.hold {
+                lacksAnswer.withLock { $0 = true }
+                do {
+                    let answer = try body()
+                    lacksAnswer.withLock { $0 = false }
+                    return answer
+                } catch {
+                    // No answer has ended the question's line.
+                    show("\n")
+                    throw error
+                }
+            }
+        }
     }
 
     private static func show(_ text: String) {

@@ -149,6 +149,21 @@ extension CommandTests {
             #expect(try await fixture.run(["status"] + laptop.options).output.contains("this device is client "))
         }
 
+        @Test("Without an answer nothing is removed, which a line of its own says")
+        func noAnswer() async throws {
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
+            for (arguments, prompt) in [(["document", "notes"], "[y/n]"), (["application"], "to confirm")] {
+                // Ends the input.
+                let end = ChildProcess.Reaction(text: prompt) { $0.send("\u{4}") }
+                let all = ["remove"] + arguments + laptop.options
+                let result = await (try fixture.start(all, onTerminal: true, reactions: [end])).finish()
+                let lines = result.errorOutput.split(whereSeparator: \.isNewline)
+                #expect(result.status == 130, "\(result)")
+                #expect(lines.last == "storesync: Interrupted. Nothing was removed. [interrupted]", "\(result)")
+            }
+        }
+
         @Test("`remove application` asks for the name, and removes everything")
         func removeApplication() async throws {
             let fixture = try Fixture()

@@ -141,15 +141,23 @@ extension CommandTests {
         func signalsDuringWork(signal: Int32) async throws {
             let fixture = try Fixture()
             let device = try laptop(fixture)
-            // The first synchronization is in progress while its question is open.
+            // The first synchronization is in progress when it shows how far it is.
+            let work = ChildProcess.Reaction(text: "░") { $0.signal(signal) }
+            let result = await (try watch(device, onTerminal: true, reactions: [work])).finish()
+            #expect(result.status == 0 && !result.output.contains("error"), "\(result)")
+        }
+
+        @Test("A signal at a question interrupts it as any other command", arguments: InterruptionTests.signals)
+        func signalsAtQuestion(signal: Int32) async throws {
+            let fixture = try Fixture()
+            let device = try laptop(fixture)
             let question = ChildProcess.Reaction(text: "[y/n]") { $0.signal(signal) }
             let child = try fixture.start(
                 ["sync", device.store.path, "--document", "notes", "--watch", "--json"] + device.options,
                 onTerminal: true,
                 reactions: [question]
             )
-            let result = await child.finish()
-            #expect(result.status == 0 && result.output.isEmpty, "\(result)")
+            try expectFailure(await child.finish(), 128 + signal, "interrupted")
         }
 
         @Test("It survives a storage folder that goes and comes back, and tells that on standard error")
