@@ -39,17 +39,21 @@ struct PasswordCommand: AsyncParsableCommand {
             var command = "password change"
             let application: String
             let passwords: Int
+            /// The same, as `storesync status` calls it.
+            let passwordVersion: Int
         }
 
         func run() async throws {
             try await Session.run(options.output) { interruption in
                 let given = try givenPassword()
                 let session = try await Session(options, cost: cost, interruption: interruption)
-                let password = if let given { given } else { try await askedPassword() }
-                let count = try await session.value(of: session.manager.changePassword(to: password))
+                let change = session.manager.changePassword {
+                    if let given { given } else { try await Terminal.newPassword("New password") }
+                }
+                let count = try await session.value(of: change)
                 let application = session.manager.application.rawValue
                 try session.report.result(
-                    Result(application: application, passwords: count),
+                    Result(application: application, passwords: count, passwordVersion: count),
                     lines: [
                         "\(application) has a new password. New devices are asked for it; devices that have the keys keep working."
                     ]
@@ -57,20 +61,18 @@ struct PasswordCommand: AsyncParsableCommand {
             }
         }
 
+        /// The given password; `nil` if it's to be asked for.
         private func givenPassword() throws -> Password? {
             if let newPasswordFile { return try Password(file: newPasswordFile) }
-            return try Environment.bytes(of: "STORESYNC_NEW_PASSWORD").map {
-                try Password($0, from: "STORESYNC_NEW_PASSWORD")
+            if let bytes = Environment.bytes(of: "STORESYNC_NEW_PASSWORD") {
+                return try Password(bytes, from: "STORESYNC_NEW_PASSWORD")
             }
-        }
-
-        private func askedPassword() async throws -> Password {
             guard Terminal.isInteractive else {
                 throw UsageError(
                     "The new password is missing, and there is no terminal: give --new-password-file or STORESYNC_NEW_PASSWORD."
                 )
             }
-            return try await Terminal.newPassword("New password")
+            return nil
         }
     }
 }

@@ -108,7 +108,9 @@ extension CommandTests {
             let epoch = try #require(encryption["epoch"]?.string)
             #expect(UUID(uuidString: epoch) != nil)
             let change = password.merging(["STORESYNC_NEW_PASSWORD": "another"]) { $1 }
-            #expect(try await laptop.run("password", "change", environment: change).status == 0)
+            let changed = try await laptop.run("password", "change", environment: change).json()
+            #expect(changed.keys == ["command", "application", "passwords", "passwordVersion"])
+            #expect(changed["passwords"]?.number == 2 && changed["passwordVersion"]?.number == 2)
             let other = try await stranger.run("status", environment: ["STORESYNC_PASSWORD": "another"]).json()
             #expect(other["encryption"]?["hasKeys"]?.boolean == false)
             #expect(other["encryption"]?["passwordVersion"]?.number == 2)

@@ -12,8 +12,11 @@ public import SyncCryptography
 /// If it's cancelled before the write, it ends as cancelled and nothing is changed. If it's cancelled later, it
 /// finishes.
 public actor PasswordChangeOperation: Operation {
+    /// Asks for the new password.
+    package typealias Question = @Sendable () async throws -> Password
+
     private let hierarchy: ApplicationHierarchy
-    private let password: Password
+    private let password: Question
     private let parameters: PasswordParameters?
     private let hooks: any ApplicationRegistrationHooks
     private let state: StateDirectory
@@ -36,6 +39,25 @@ public actor PasswordChangeOperation: Operation {
         state: StateDirectory,
         delegate: ApplicationRegistrationOperation.Delegate? = nil
     ) {
+        self.init(
+            asking: { password },
+            of: application,
+            parameters: parameters,
+            backend: backend,
+            state: state,
+            delegate: delegate
+        )
+    }
+
+    /// Creates an operation that asks for the new password once the former one has opened the application.
+    package init(
+        asking password: @escaping Question,
+        of application: RemoteIdentifier,
+        parameters: PasswordParameters?,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        delegate: ApplicationRegistrationOperation.Delegate?
+    ) {
         hierarchy = ApplicationHierarchy(application)
         self.password = password
         self.parameters = parameters
@@ -53,7 +75,7 @@ public actor PasswordChangeOperation: Operation {
             let (former, master) = try await unlock(context)
             context.reportProgress(0.3)
             let changed = try await KeyFile(former).changingPassword(
-                to: password,
+                to: try await password(),
                 masterKey: master,
                 parameters: parameters,
                 executor: context.blockingExecutor

@@ -264,9 +264,18 @@ public struct ApplicationSyncManager: Sendable {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<Int> {
+        changePassword(after: dependencies, options: options) { password }
+    }
+
+    /// Changes the password, as ``changePassword(to:after:options:)`` does, to one that is asked for after the former one.
+    package func changePassword(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil,
+        asking password: @escaping PasswordChangeOperation.Question
+    ) -> OperationHandle<Int> {
         supervisor.add(
             PasswordChangeOperation(
-                to: password,
+                asking: password,
                 of: application,
                 parameters: passwordParameters,
                 backend: backend,
