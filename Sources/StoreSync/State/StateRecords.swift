@@ -150,7 +150,7 @@ struct UploadRecord: Hashable, Sendable, Codable {
     ///
     /// A copy of this device may publish other content under the same name.
     var contentRoot: String?
-    /// The tags of its files on the remote, by file name, if the storage derives tags from the content.
+    /// The tags of its files on the remote, by file name, if another tag means another content there.
     var tags: [String: RemoteTag] = [:]
 
     init(document: DocumentKey, name: UploadName, store: StoreRecord) {

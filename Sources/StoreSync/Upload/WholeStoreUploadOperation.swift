@@ -301,7 +301,7 @@ public actor WholeStoreUploadOperation: Operation {
         return files
     }
 
-    /// The tags of the files that were sent, by name, if the backend derives tags from the content.
+    /// The tags of the files that were sent, by name, if another tag means another content there.
     private func tags(of files: [SentFile]) -> [String: RemoteTag] {
         guard capabilities.contains(.contentTags) else { return [:] }
         return files.reduce(into: [:]) { $0[$1.item.name] = $1.item.tag }
