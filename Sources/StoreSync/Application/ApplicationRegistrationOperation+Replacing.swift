@@ -124,7 +124,7 @@ extension ApplicationRegistrationOperation {
         return staged
     }
 
-    /// Moves the new application into the place of the one that was moved aside.
+    /// Moves the new application into the place of the former one, which was moved aside.
     private func publish(
         _ staged: ApplicationHierarchy,
         _ creation: Creation,

@@ -267,7 +267,7 @@ public struct ApplicationSyncManager: Sendable {
         changePassword(after: dependencies, options: options) { password }
     }
 
-    /// Changes the password, as ``changePassword(to:after:options:)`` does, to one that is asked for after the former one.
+    /// Changes the password, as ``changePassword(to:after:options:)`` does, to a password that is asked for after the former one.
     package func changePassword(
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil,
