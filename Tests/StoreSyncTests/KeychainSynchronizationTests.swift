@@ -167,7 +167,9 @@ struct KeychainSynchronizationTests {
         try await a.keychain().delete(Self.query("account"))
         try await Self.settle([a])
         switch recreation {
-        case .replacing: try await a.setUp(Self.password, .new)
+        case .replacing:
+            try await a.setUp(Self.password, .new)
+            try await c.setUp(Self.password, .existing)
         case .registeringAgain:
             try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
             _ = try await a.supervisor.add(a.registration(registersAgain: true)).value
