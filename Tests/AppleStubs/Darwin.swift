@@ -49,6 +49,7 @@
 @_exported import var Glibc.STDIN_FILENO
 @_exported import var Glibc.STDOUT_FILENO
 @_exported import var Glibc.S_IFDIR
+@_exported import var Glibc.S_IFIFO
 @_exported import var Glibc.S_IFLNK
 @_exported import var Glibc.S_IFMT
 @_exported import var Glibc.S_IFREG

@@ -302,6 +302,7 @@ extension CommandTests {
             let fixture = try Fixture()
             let (laptop, stranger) = (try fixture.device("laptop"), try fixture.device("stranger"))
             for device in [laptop, stranger] { try execute(Self.schema, device) }
+            try execute("INSERT INTO note (title) VALUES ('eggs')", stranger)
             #expect(try await laptop.push().status == 0)
             let early = try await sync(stranger, "--take", "both")
             try expectFailure(early, 75, "busy")
