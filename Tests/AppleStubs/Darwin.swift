@@ -73,6 +73,7 @@
 @_exported import func Glibc.free
 @_exported import func Glibc.fsync
 @_exported import func Glibc.ftruncate
+@_exported import func Glibc.getcwd
 @_exported import func Glibc.getenv
 @_exported import func Glibc.geteuid
 @_exported import func Glibc.getpid
@@ -114,6 +115,7 @@
 @_exported import struct Glibc.uid_t
 @_exported import func Glibc.unlink
 @_exported import func Glibc.unlinkat
+@_exported import func Glibc.unsetenv
 @_exported import struct Glibc.winsize
 @_exported import func Glibc.write
 
