@@ -17,8 +17,6 @@ final class OperationEnvironment: Sendable {
     /// The number of the task priority, as in the options.
     let rawTaskPriority: UInt8?
     /// The configuration that the supervisor was created with; the supervisor may have another width now, or be suspended.
-    ///
-    /// It is the last property, because the runtime looks up its layout and so the offset of each property after it.
     let configuration: OperationSupervisor.Configuration
 
     init(_ configuration: OperationSupervisor.Configuration) {
