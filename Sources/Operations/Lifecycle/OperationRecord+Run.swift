@@ -115,8 +115,10 @@ extension OperationRecord {
     /// Runs `body` in a task that isn't cancelled when the operation is, for ending phases and cleanup.
     ///
     /// The task inherits the task-local values of the current one, including the operation and its span.
-    func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
-        try await Task(executorPreference: core.environment.configuration.executor) { try await body() }.value
+    func shielded<Value: Sendable, Failure: Error>(
+        _ body: @escaping @Sendable () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        try await uncancelled(on: core.environment.configuration.executor, body)
     }
 
     /// What has to end between `main` and the ending phase.
@@ -241,8 +243,8 @@ extension OperationRecord {
 
     /// Removes the directory with everything in it, even if the operation is cancelled.
     func remove(_ directory: TemporaryDirectory) async {
-        try? await shielded { [core] in
-            try await runBlocking(on: core.environment.configuration.blockingExecutor) { directory.remove() }
+        await shielded { [core] in
+            try? await runBlocking(on: core.environment.configuration.blockingExecutor) { directory.remove() }
         }
     }
 }

@@ -149,8 +149,7 @@ extension Operation {
     /// Calls the ending phase, which isn't cancelled even if the operation was.
     fileprivate func end(_ departure: OperationRecord.Departure, of record: WorkRecord<Self>) async {
         guard departure.isCancelled else { return await callEndingPhase(departure.outcome, record) }
-        // The phases don't throw.
-        try? await record.shielded { await self.callEndingPhase(departure.outcome, record) }
+        await record.shielded { await self.callEndingPhase(departure.outcome, record) }
     }
 
     private func callEndingPhase(_ outcome: OperationRecord.Departure.Outcome, _ record: WorkRecord<Self>) async {
