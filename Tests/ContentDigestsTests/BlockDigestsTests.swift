@@ -20,7 +20,7 @@ struct BlockDigestsTests {
     }
 
     @Test(
-        "a block of one page has the page's digest, and a larger block has the digest of its pages' digests",
+        "A block of one page has the page's digest, and a larger block has the digest of its pages' digests",
         arguments: [0, 1, 4095, 4096, 50_000]
     )
     func blocks(count: Int) {
@@ -57,7 +57,7 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("the changed blocks are those of a comparison by bytes, as runs that don't touch", arguments: [4096, 8192])
+    @Test("The changed blocks are those of a comparison by bytes, as runs that don't touch", arguments: [4096, 8192])
     func changes(size: Int) {
         var generator = SplitMix64(seed: 7)
         let noise = [[UInt8].noise(60_000), .noise(60_000, seed: 2)]

@@ -101,7 +101,7 @@ struct ContentRootTests {
         }
     }
 
-    @Test("a file on the disk has the root of its content")
+    @Test("A file on the disk has the root of its content")
     func file() throws {
         let url = FileManager.default.temporaryDirectory.appending(path: "content-root-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: url) }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The digests' primitives compute the published values")
 struct PrimitiveVectorTests {
-    @Test("BLAKE2b: the example of RFC 7693, appendix A")
+    @Test("BLAKE2b: The example of RFC 7693, appendix A")
     func blake2b() {
         let digest = Blake2b.digest(of: Array("abc".utf8), count: 64)
         #expect(

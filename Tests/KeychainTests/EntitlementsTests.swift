@@ -34,7 +34,7 @@ struct EntitlementsTests {
         }
     }
 
-    @Test("K1, K4: the entitlements of a provisioning profile are read exactly as copied")
+    @Test("K1, K4: The entitlements of a provisioning profile are read exactly as copied")
     func profile() throws {
         let expected = try Entitlements(
             applicationIdentifier: AccessGroupPattern("F3FU372W5M.com.pixolity.ios.cookbook.SecurityApp"),
@@ -53,7 +53,7 @@ struct EntitlementsTests {
         #expect(try Entitlements(propertyList: file) == expected)
     }
 
-    @Test("K2: a build setting with the source root and the target's name gives the file's location")
+    @Test("K2: A build setting with the source root and the target's name gives the file's location")
     func location() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "root-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -76,7 +76,7 @@ struct EntitlementsTests {
         await expect(.cannotRead) { _ = try Entitlements(contentsOf: target) }
     }
 
-    @Test("K3: a dangling root key isn't in the correct format, and the error says which line to remove")
+    @Test("K3: A dangling root key isn't in the correct format, and the error says which line to remove")
     func danglingKey() async {
         for space in ["", "\n", "\n<!-- copied -->\n"] {
             await expectInvalid(
@@ -89,7 +89,7 @@ struct EntitlementsTests {
         }
     }
 
-    @Test("K3: the error names every other fault of the format")
+    @Test("K3: The error names every other fault of the format")
     func malformed() async {
         await expectInvalid("", "isn't an XML property list")
         await expectInvalid("{}", "isn't an XML property list")
@@ -106,7 +106,7 @@ struct EntitlementsTests {
         await expectInvalid("<plist><dict><key>deep</key>\(deep.prefix(60_000))</dict></plist>", "tags")
     }
 
-    @Test("K13: a pattern entitles to the groups of its team and to no other")
+    @Test("K13: A pattern entitles to the groups of its team and to no other")
     func patterns() throws {
         let entitlements = Entitlements.notes
         for group in ["TEAM.org.example.notes", "TEAM.shared", "TEAM.*"] { #expect(entitlements.covers(group)) }
@@ -122,7 +122,7 @@ struct EntitlementsTests {
     }
 
     @Test(
-        "K13: a text that would cover other teams' groups isn't a valid pattern",
+        "K13: A text that would cover other teams' groups isn't a valid pattern",
         arguments: ["*", ".*", "TEAM*", "TEAM.*.shared", "*.shared", "TEAM.**", "", "a\u{0}"]
     )
     func badPatterns(text: String) async {

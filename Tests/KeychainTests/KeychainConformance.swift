@@ -100,7 +100,7 @@ struct KeychainConformance {
 
 @Suite("Keychain services", .timeLimit(.minutes(60)))
 struct KeychainConformanceTests {
-    @Test("D20: a file keychain passes the conformance suite")
+    @Test("D20: A file keychain passes the conformance suite")
     func file() async throws {
         let fixture = try KeychainFixture()
         let keychain = try await fixture.open()
@@ -115,7 +115,7 @@ struct KeychainConformanceTests {
     }
 
     #if canImport(Security)
-    @Test("D20: the system's keychain passes the conformance suite, if the tests are signed for it")
+    @Test("D20: The system's keychain passes the conformance suite, if the tests are signed for it")
     func system() async throws {
         let keychain = SecurityKeychain()
         let probe = KeychainItem(service: "org.example.conformance", account: "probe")

@@ -47,7 +47,7 @@ struct LockTests {
 
     // MARK: The device secret
 
-    @Test("D20: a device secret opens the keychain without a user at the device; only the owner can read both files")
+    @Test("D20: A device secret opens the keychain without a user at the device; only the owner can read both files")
     func deviceSecret() async throws {
         let keychain = try await locked()
         #expect(try await keychain.lockKind() == nil)
@@ -304,7 +304,7 @@ struct LockTests {
     }
 
     @Test(
-        "D19: the passphrase and the kind of lock can be changed, all items stay, and the former lock opens nothing"
+        "D19: The passphrase and the kind of lock can be changed, all items stay, and the former lock opens nothing"
     )
     func change() async throws {
         let keychain = try await fixture.open()

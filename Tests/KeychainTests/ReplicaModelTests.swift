@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Synchronizable items on four devices", .timeLimit(.minutes(60)))
 struct ReplicaModelTests {
-    @Test("K8: after any order of edits, blitzes, joining, old files and crashes, all devices agree with the model")
+    @Test("K8: After any order of edits, blitzes, joining, old files and crashes, all devices agree with the model")
     func convergence() throws {
         var collected = 0
         let seeds = TestDepth.seeds(quick: 60, ci: 90, deep: 15_000)

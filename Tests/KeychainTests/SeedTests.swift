@@ -34,7 +34,7 @@ struct SeedTests {
         KeychainItem(service: service, account: "Full Name", accessGroup: group, isSynchronizable: isSynchronizable)
     }
 
-    @Test("K5, K6: another application of the team reads by the writer's service, the account and the group, in UTF-8")
+    @Test("K5, K6: Another application of the team reads by the writer's service, the account and the group, in UTF-8")
     func sharing() async throws {
         try await writer.add(SecretBytes("Стив Джобс"), as: Self.item())
         let query = KeychainQuery(service: Self.service, account: "Full Name", accessGroup: Self.group)
@@ -43,7 +43,7 @@ struct SeedTests {
         #expect(try await reader.secret(matching: KeychainQuery(service: Self.service)).text == "Стив Джобс")
     }
 
-    @Test("K5, K13: an application of another team finds nothing, and isn't entitled to query the group")
+    @Test("K5, K13: An application of another team finds nothing, and isn't entitled to query the group")
     func otherTeam() async throws {
         try await writer.add(SecretBytes("Steve"), as: Self.item())
         let entitlements = try Entitlements(applicationIdentifier: AccessGroupPattern("OTHERTEAM.app"))
@@ -55,7 +55,7 @@ struct SeedTests {
         #expect(try await reader.copyMatching(.everything).count == 1)
     }
 
-    @Test("K7, K12: locked, missing, not entitled and duplicate are four errors, each with its code")
+    @Test("K7, K12: Locked, missing, not entitled and duplicate are four errors, each with its code")
     func codes() async throws {
         let query = KeychainQuery(Self.item())
         await expect(.itemNotFound, "No item matches") { _ = try await reader.copyMatching(query) }
@@ -73,7 +73,7 @@ struct SeedTests {
         #expect(names == ["locked", "itemNotFound", "notEntitled", "duplicateItem"])
     }
 
-    @Test("K9, K11: a synchronizable item is read and deleted only by a query that asks for it")
+    @Test("K9, K11: A synchronizable item is read and deleted only by a query that asks for it")
     func synchronizable() async throws {
         let item = try await writer.add(SecretBytes("Steve"), as: Self.item(isSynchronizable: true))
         await expect(.itemNotFound) { _ = try await reader.copyMatching(KeychainQuery(Self.item())) }
@@ -83,7 +83,7 @@ struct SeedTests {
         await expect(.itemNotFound) { _ = try await reader.copyMatching(KeychainQuery(item)) }
     }
 
-    @Test("K10: deleting before adding is possible but optional, and adding an item that exists fails")
+    @Test("K10: Deleting before adding is possible but optional, and adding an item that exists fails")
     func deleteBeforeAdd() async throws {
         let item = Self.item(isSynchronizable: true)
         for value in ["first", "second"] {
@@ -94,7 +94,7 @@ struct SeedTests {
         #expect(try await reader.secret(matching: KeychainQuery(item)).text == "second")
     }
 
-    @Test("K14: an item goes into the application's own group if it names none; service, account and secret are kept")
+    @Test("K14: An item goes into the application's own group if it names none; service, account and secret are kept")
     func add() async throws {
         let item = KeychainItem(service: Self.service, account: "Full Name", isSynchronizable: true)
         let added = try await writer.add(SecretBytes("Steve"), as: item)

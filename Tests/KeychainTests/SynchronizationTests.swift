@@ -14,7 +14,7 @@ struct SynchronizationTests {
 
     private static func query(_ account: String) -> KeychainQuery { KeychainQuery(item(account)) }
 
-    @Test("K8, K9: an item that a device adds reaches the others by synchronization, as do its update and deletion")
+    @Test("K8, K9: An item that a device adds reaches the others by synchronization, as do its update and deletion")
     func travel() async throws {
         let devices = try await KeychainDevices(3)
         try await devices.keychains[0].add(SecretBytes("1"), as: Self.item("a"))
@@ -56,7 +56,7 @@ struct SynchronizationTests {
         #expect(try await devices.items(2) == [:])
     }
 
-    @Test("R4, R15: a blitz empties one device and removes nothing from the others, not even items new to them")
+    @Test("R4, R15: A blitz empties one device and removes nothing from the others, not even items new to them")
     func blitz() async throws {
         let devices = try await KeychainDevices(2)
         try await devices.keychains[0].add(SecretBytes("1"), as: Self.item("a"))
@@ -72,7 +72,7 @@ struct SynchronizationTests {
         for index in 0..<2 { #expect(try await devices.items(index) == ["a": "1", "published": "2"]) }
     }
 
-    @Test("R15: a new client's blitz removes nothing from other devices, and keeps a deletion that was made before it")
+    @Test("R15: A new client's blitz removes nothing from other devices, and keeps a deletion that was made before it")
     func blitzKeepsDeletions() async throws {
         let devices = try await KeychainDevices(2)
         for account in ["a", "b"] { try await devices.keychains[1].add(SecretBytes(account), as: Self.item(account)) }

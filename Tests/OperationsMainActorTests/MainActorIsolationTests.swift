@@ -59,7 +59,7 @@ actor Print: Operation {
 
 @Suite("Operations in a module whose default isolation is the main actor", .timeLimit(.minutes(60)))
 nonisolated struct MainActorIsolationTests {
-    @Test("an output can be used in the operation and on the main actor") @MainActor
+    @Test("An output can be used in the operation and on the main actor") @MainActor
     func output() async throws {
         let album = Album()
         try await album.develop()
@@ -67,14 +67,14 @@ nonisolated struct MainActorIsolationTests {
         #expect(try await Develop(Photo(name: "raw")).run() == Photo(name: "developed"))
     }
 
-    @Test("an operation calls its delegate on the main actor") @MainActor
+    @Test("An operation calls its delegate on the main actor") @MainActor
     func delegate() async throws {
         let album = Album()
         #expect(try await album.print() == "A4")
         #expect(album.isAsking)
     }
 
-    @Test("a phase on the main actor counts as implemented") @MainActor
+    @Test("A phase on the main actor counts as implemented") @MainActor
     func phases() async {
         let album = Album()
         #expect(await phasesImplemented(by: Print(album), output: "A4") == [.completion])

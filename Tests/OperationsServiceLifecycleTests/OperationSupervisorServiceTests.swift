@@ -122,7 +122,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("a shutdown that was triggered before the service runs ends it at once")
+    @Test("A shutdown that was triggered before the service runs ends it at once")
     func stopBeforeStart() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let (supervisor, options) = supervisor(in: simulation)
@@ -136,7 +136,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("a task that was cancelled before the service runs ends it at once")
+    @Test("A task that was cancelled before the service runs ends it at once")
     func cancelBeforeStart() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let (supervisor, options) = supervisor(in: simulation)

@@ -144,7 +144,7 @@ struct AdoptionTests {
         #expect(ContinuousClock.now - begin < .seconds(3000))
     }
 
-    @Test("a cancelled sleep ends at once")
+    @Test("A cancelled sleep ends at once")
     func cancelledSleep() async throws {
         _ = try await explore { simulation in
             let task = Task { try await Task.sleep(for: .seconds(1_000_000)) }
@@ -192,7 +192,7 @@ struct AdoptionTests {
         #expect(orders.withLock { $0.count } == 6)
     }
 
-    @Test("actors with a custom executor are simulated, and it keeps the order of its jobs")
+    @Test("Actors with a custom executor are simulated, and it keeps the order of its jobs")
     func serialExecutors() async throws {
         _ = try await explore { simulation in
             let separate = Separate(simulation.executor.makeSerialExecutor())
@@ -206,7 +206,7 @@ struct AdoptionTests {
         }
     }
 
-    @Test("executors that are driven manually, several at a time on different threads, don't affect each other")
+    @Test("Executors that are driven manually, several at a time on different threads, don't affect each other")
     func byHand() async throws {
         @Sendable func trace(_ seed: UInt64) -> SimulationTrace {
             let executor = SimulatedExecutor(seed: seed)
@@ -235,7 +235,7 @@ struct AdoptionTests {
         }
     }
 
-    @Test("a real delay is taken for the roundest number that it can mean")
+    @Test("A real delay is taken for the roundest number that it can mean")
     func roundest() {
         func meant(_ lower: Double, _ upper: Double) -> Duration {
             .roundest(from: .nanoseconds(Int64(lower * 1e9)), to: .nanoseconds(Int64(upper * 1e9)))
@@ -249,7 +249,7 @@ struct AdoptionTests {
         #expect(Duration.roundest(from: .seconds(Int64.max), to: .seconds(Int64.max)) > .seconds(1_000_000))
     }
 
-    @Test("code that runs concurrently with simulations stays outside: its tasks, main actor and sleep are real")
+    @Test("Code that runs concurrently with simulations stays outside: its tasks, main actor and sleep are real")
     func outside() async throws {
         async let simulations: Void = {
             for _ in 0..<20 {

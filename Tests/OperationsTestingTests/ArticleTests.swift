@@ -104,7 +104,7 @@ struct ArticleTests {
         #expect(exploration.distinctOrders > 10)
     }
 
-    @Test("the example of the landing page runs")
+    @Test("The example of the landing page runs")
     func supervisor() async throws {
         // DOC: supervisor
         try await Simulation.explore(seeds: 0..<100) { simulation in

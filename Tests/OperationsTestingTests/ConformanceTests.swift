@@ -67,7 +67,7 @@ struct ConformanceTests {
         }
     }
 
-    @Test("an operation that keeps its promises passes, wherever it is cancelled")
+    @Test("An operation that keeps its promises passes, wherever it is cancelled")
     func exemplary() async throws {
         let report = try await OperationConformance.check { _ in Exemplary() }
         #expect(report.undisturbedRuns == 5)
@@ -76,7 +76,7 @@ struct ConformanceTests {
         #expect(report.endings[.failed] == nil, "\(report)")
     }
 
-    @Test("an operation that fails with its own error passes")
+    @Test("An operation that fails with its own error passes")
     func failing() async throws {
         let report = try await OperationConformance.check { _ in
             Work<Void> { context in
@@ -87,7 +87,7 @@ struct ConformanceTests {
         #expect(report.endings[.failed] ?? 0 > 4, "\(report)")
     }
 
-    @Test("an operation that ignores its cancellation is caught, whether it spins, waits or sleeps")
+    @Test("An operation that ignores its cancellation is caught, whether it spins, waits or sleeps")
     func ignoresCancellation() async throws {
         let spins = await failure { context in
             repeat { try? await context.clock.sleep(for: .seconds(1)) } while context.isCancellationRequested
@@ -110,7 +110,7 @@ struct ConformanceTests {
         #expect(sleeps?.message.contains("of simulated time to end") == true, "\(String(describing: sleeps))")
     }
 
-    @Test("an operation that wraps its CancellationError in another error is caught")
+    @Test("An operation that wraps its CancellationError in another error is caught")
     func wrapsCancellation() async throws {
         let error = await failure { context in
             do {
@@ -127,13 +127,13 @@ struct ConformanceTests {
         #expect(error?.message.contains("Refused") == true)
     }
 
-    @Test("an operation that ends as cancelled although it wasn't cancelled is caught")
+    @Test("An operation that ends as cancelled although it wasn't cancelled is caught")
     func cancelsItself() async throws {
         let error = await failure { _ in throw CancellationError() }
         #expect(error?.message.hasPrefix("left alone, it ended as cancelled") == true, "\(String(describing: error))")
     }
 
-    @Test("an operation that leaves a file beside its temporary directory is caught")
+    @Test("An operation that leaves a file beside its temporary directory is caught")
     func leavesFiles() async throws {
         let error = await failure { context in
             let directory = try await context.temporaryDirectory()
@@ -146,7 +146,7 @@ struct ConformanceTests {
         #expect(error?.message.contains("cancelled before its job") == true)
     }
 
-    @Test("an operation whose task outlives it and reports progress, or sleeps, is caught")
+    @Test("An operation whose task outlives it and reports progress, or sleeps, is caught")
     func outlivesItself() async throws {
         let late = await failure { context in
             Task {
@@ -164,7 +164,7 @@ struct ConformanceTests {
         #expect(sleeper?.message.contains("sleeps on after its end") == true, "\(String(describing: sleeper))")
     }
 
-    @Test("an error from creating the operation is rethrown")
+    @Test("An error from creating the operation is rethrown")
     func makingFails() async {
         await #expect(throws: Refused.self) {
             try await OperationConformance.check { _ -> Exemplary in throw Refused(cause: CancellationError()) }

@@ -36,7 +36,7 @@ private enum Mixture {
 
 @Suite("Replaying simulations", .timeLimit(.minutes(60)))
 struct ReplayTests {
-    @Test("the same seed gives the same trace, another seed a different one")
+    @Test("The same seed gives the same trace, another seed a different one")
     func sameSeed() async throws {
         func trace(_ seed: UInt64) async throws -> SimulationTrace {
             try await Simulation.run(seed: seed) { simulation in
@@ -52,7 +52,7 @@ struct ReplayTests {
         #expect(first.count > 5)
     }
 
-    @Test("other processes run the same orders, whatever their hash seed")
+    @Test("Other processes run the same orders, whatever their hash seed")
     func otherProcess() async throws {
         let here = try await Mixture.explore()
         #expect(here.escapes.isEmpty)
@@ -69,7 +69,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("the seed in the environment overrides the test's own seeds")
+    @Test("The seed in the environment overrides the test's own seeds")
     func seedVariable() async throws {
         try await #require(processExitsWith: .success) {
             setenv(Simulation.seedVariable, "7", 1)
@@ -82,7 +82,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("a seed in the environment that isn't a number ends the process, and the message says so")
+    @Test("A seed in the environment that isn't a number ends the process, and the message says so")
     func invalidSeedVariable() async throws {
         let result = try await #require(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             setenv(Simulation.seedVariable, "seven", 1)
@@ -92,7 +92,7 @@ struct ReplayTests {
         #expect(message.contains("SIMULATION_SEED is \"seven\", which isn't a seed"), "\(message)")
     }
 
-    @Test("the seed decides how long retries wait, and supervisors of a simulation don't wait equally long")
+    @Test("The seed decides how long retries wait, and supervisors of a simulation don't wait equally long")
     func retries() async throws {
         func waits(_ seed: UInt64) async throws -> [Duration] {
             try await Simulation.run(seed: seed) { simulation in
@@ -113,7 +113,7 @@ struct ReplayTests {
         #expect(first[0] != first[1])
     }
 
-    @Test("a run can be cancelled at each of its points")
+    @Test("A run can be cancelled at each of its points")
     func cancellationPoints() async throws {
         var endings: [String] = []
         for step in 0... {

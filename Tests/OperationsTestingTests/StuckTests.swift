@@ -32,7 +32,7 @@ struct StuckTests {
         }
     }
 
-    @Test("a grace period may be of any length")
+    @Test("A grace period may be of any length")
     func endlessGrace() async throws {
         let limits = Simulation.Limits(grace: .seconds(Int64.max))
         try await Simulation.run(seed: 1, limits: limits) { _ in
@@ -42,7 +42,7 @@ struct StuckTests {
         }
     }
 
-    @Test("the error for a deadlock names each wait and the operation that waits")
+    @Test("The error for a deadlock names each wait and the operation that waits")
     func deadlock() async throws {
         let error = await failure(limits: brief) { simulation in
             let supervisor = OperationSupervisor(.init(simulation: simulation, width: 1, isSuspended: true))
@@ -59,7 +59,7 @@ struct StuckTests {
         #expect(report.description.contains("--filter 'OperationsTestingTests.*"), "\(report)")
     }
 
-    @Test("the error for a deadlock names an unanswered pause and a pending drain")
+    @Test("The error for a deadlock names an unanswered pause and a pending drain")
     func pauseAndDrain() async throws {
         let waiting = Locked<CheckedContinuation<Void, any Error>?>(nil)
         let error = await failure(limits: brief) { simulation in
@@ -87,7 +87,7 @@ struct StuckTests {
         #expect(waiting.withLock { $0 == nil })
     }
 
-    @Test("a wait for something that isn't simulated is distinguished from a deadlock")
+    @Test("A wait for something that isn't simulated is distinguished from a deadlock")
     func waitingOutside() async throws {
         let continuation = Locked<CheckedContinuation<Void, Never>?>(nil)
         let bare = await failure(limits: brief) { _ in
@@ -116,7 +116,7 @@ struct StuckTests {
     /// A long grace period, because work on a real thread may come back late on a busy machine.
     private let patient = Simulation.Limits(grace: .seconds(60))
 
-    @Test("work that left and comes back is reported as an escape with its step, and the run continues")
+    @Test("Work that left and comes back is reported as an escape with its step, and the run continues")
     func escape() async throws {
         let exploration = try await Simulation.explore(seeds: 0..<3, limits: patient) { _ in
             let waiting = Locked<CheckedContinuation<Void, Never>?>(nil)
@@ -138,7 +138,7 @@ struct StuckTests {
         #expect(exploration.description.contains("can't be replayed: with seed 0"))
     }
 
-    @Test("work on an executor that isn't simulated is an escape too")
+    @Test("Work on an executor that isn't simulated is an escape too")
     func otherExecutor() async throws {
         let exploration = try await Simulation.explore(seeds: 0..<1, limits: patient) { _ in
             _ = try await runBlocking(on: BlockingExecutor.shared) { 5 }
@@ -146,7 +146,7 @@ struct StuckTests {
         #expect(exploration.escapes.count == 1)
     }
 
-    @Test("a scenario that never ends is stopped")
+    @Test("A scenario that never ends is stopped")
     func tooManySteps() async {
         let error = await failure(limits: Simulation.Limits(steps: 500)) { _ in
             while !Task.isCancelled { await Task.yield() }
@@ -155,7 +155,7 @@ struct StuckTests {
         #expect(error?.step == 500)
     }
 
-    @Test("tasks that a run leaves behind end with it, however long they would sleep")
+    @Test("Tasks that a run leaves behind end with it, however long they would sleep")
     func leftovers() async throws {
         let ended = Locked(0)
         try await Simulation.explore(seeds: 0..<10) { simulation in

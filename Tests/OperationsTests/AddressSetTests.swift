@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("The set of the addresses of live operations")
 struct AddressSetTests {
-    @Test("an address is inserted once, until it is removed; its neighbours and distant addresses are others")
+    @Test("An address is inserted once, until it is removed; its neighbours and distant addresses are others")
     func membership() {
         let set = AddressSet()
         // Next to one another in a word, in the next word, page and table, and at the end of the address space.
@@ -17,7 +17,7 @@ struct AddressSetTests {
         #expect(addresses.map { set.insert($0) } == [false, true, false, false, false, false])
     }
 
-    @Test("threads that insert and remove neighbouring addresses lose none of them")
+    @Test("Threads that insert and remove neighbouring addresses lose none of them")
     func threads() {
         let set = AddressSet()
         let failures = Locked(0)

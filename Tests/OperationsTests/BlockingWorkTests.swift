@@ -19,7 +19,7 @@ struct BlockingWorkTests {
         }
     }
 
-    @Test("blocking work runs on the configured executor, and sees the cancellation of its operation")
+    @Test("Blocking work runs on the configured executor, and sees the cancellation of its operation")
     func blocking() async throws {
         let executor = CountingExecutor()
         let supervisor = OperationSupervisor(.init(width: 1, blockingExecutor: executor))
@@ -35,7 +35,7 @@ struct BlockingWorkTests {
         #expect(executor.jobCount > 0)
     }
 
-    @Test("an operation fails with the error of its blocking work")
+    @Test("An operation fails with the error of its blocking work")
     func failure() async throws {
         let handle = OperationSupervisor(width: 1).add { context in
             try await context.blocking { () throws -> Int in throw ProbeError() }
@@ -43,7 +43,7 @@ struct BlockingWorkTests {
         await #expect(throws: ProbeError()) { try await handle.value }
     }
 
-    @Test("shielded steps run to their end, and aren't cancelled with the operation")
+    @Test("Shielded steps run to their end, and aren't cancelled with the operation")
     func shielded() async throws {
         let gate = Gate()
         let handle = OperationSupervisor(width: 1).add { context in

@@ -102,7 +102,7 @@ struct OperationGuaranteesTests {
         return try run.run { step in if step == cancelAt { cancel.withLock { $0 }?() } }.result.get()
     }
 
-    @Test("F17: an operation that is cancelled at any step ends once, and the supervisor continues")
+    @Test("F17: An operation that is cancelled at any step ends once, and the supervisor continues")
     func cancelEverywhere() async throws {
         for cancelAt in 0..<40 {
             let journal = Journal()

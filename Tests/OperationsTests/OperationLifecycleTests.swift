@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The lifecycle of an operation, as a value")
 struct OperationLifecycleTests {
-    @Test("P12 P20 P21: the public state shows waiting, ready, executing, paused and the outcome as they happen")
+    @Test("P12 P20 P21: The public state shows waiting, ready, executing, paused and the outcome as they happen")
     func theWholeWay() {
         var life = OperationLifecycle()
         #expect(life.publicState(isReady: false) == .waiting)
@@ -23,7 +23,7 @@ struct OperationLifecycleTests {
         #expect(life.finalOutcome == .finished)
     }
 
-    @Test("cancelling waiting work withdraws it once")
+    @Test("Cancelling waiting work withdraws it once")
     func cancelWaiting() {
         var life = OperationLifecycle()
         #expect(life.cancel() == .withdraw)
@@ -32,7 +32,7 @@ struct OperationLifecycleTests {
         #expect(life.publicState(isReady: false) == .cancelled)
     }
 
-    @Test("cancelling running or paused work interrupts it once")
+    @Test("Cancelling running or paused work interrupts it once")
     func cancelRunning() {
         var life = OperationLifecycle()
         life.begin()
@@ -44,7 +44,7 @@ struct OperationLifecycleTests {
         #expect(life.publicState(isReady: false) == .cancelled)
     }
 
-    @Test("D1: work that finishes in spite of a late cancellation is finished")
+    @Test("D1: Work that finishes in spite of a late cancellation is finished")
     func lateCancel() {
         var life = OperationLifecycle()
         life.begin()
@@ -56,7 +56,7 @@ struct OperationLifecycleTests {
         #expect(life.cancel() == .nothing)
     }
 
-    @Test("a second pause within a pause has no effect")
+    @Test("A second pause within a pause has no effect")
     func nestedPause() {
         var life = OperationLifecycle()
         life.begin()
@@ -64,7 +64,7 @@ struct OperationLifecycleTests {
         #expect(life.pause() == false)
     }
 
-    @Test("P5: ending twice traps with a message that names both states")
+    @Test("P5: Ending twice traps with a message that names both states")
     func endingTwice() async {
         await #expect(processExitsWith: .failure) {
             var life = OperationLifecycle()
@@ -82,7 +82,7 @@ struct LifecycleCellTests {
         { _ = $0.cancel() }, { _ = $0.pause() }, { $0.hasExtras = true }, { _ = $0.abandon() },
     ]
 
-    @Test("the run sets the outcome of an undisturbed operation itself")
+    @Test("The run sets the outcome of an undisturbed operation itself")
     func undisturbed() {
         let cell = LifecycleCell()
         cell.update { $0.begin() }
@@ -96,7 +96,7 @@ struct LifecycleCellTests {
     }
 
     @Test(
-        "the run doesn't set the outcome of an operation that is cancelled, paused, abandoned or has extras",
+        "The run doesn't set the outcome of an operation that is cancelled, paused, abandoned or has extras",
         arguments: disturbances.indices
     )
     func disturbed(index: Int) {
@@ -110,7 +110,7 @@ struct LifecycleCellTests {
         #expect(current == former)
     }
 
-    @Test("of a cancellation and the end of main at the same time, exactly one is first")
+    @Test("Of a cancellation and the end of main at the same time, exactly one is first")
     func race() async {
         final class Shared: Sendable { let cell = LifecycleCell() }
         for _ in 0..<2_000 {
@@ -122,7 +122,7 @@ struct LifecycleCellTests {
         }
     }
 
-    @Test("every state keeps its meaning as a raw value")
+    @Test("Every state keeps its meaning as a raw value")
     func rawValues() {
         for raw in UInt8.min...UInt8.max {
             if let life = OperationLifecycle(rawValue: raw) { #expect(life.rawValue == raw & 0x7F) }

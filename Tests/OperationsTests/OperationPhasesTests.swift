@@ -18,7 +18,7 @@ struct OperationPhasesTests {
         #expect(journal.all == ["a start", "a start over", "a main", "a complete", "a complete over"])
     }
 
-    @Test("P9 P22: an error that main throws fails the operation, whose handle has the error")
+    @Test("P9 P22: An error that main throws fails the operation, whose handle has the error")
     func failing() async {
         let journal = Journal()
         let handle = OperationSupervisor().add(Probe("a", journal) { _ in throw ProbeError() })
@@ -48,7 +48,7 @@ struct OperationPhasesTests {
         #expect(journal.all == ["cancelled, cleanup can await: true"])
     }
 
-    @Test("P2 P6 P13: a listener gets the start, progress and the end, in this order")
+    @Test("P2 P6 P13: A listener gets the start, progress and the end, in this order")
     func events() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { context in context.reportProgress(0.5) })
@@ -64,7 +64,7 @@ struct OperationPhasesTests {
         #expect(late == [.ended(.finished)])
     }
 
-    @Test("an operation that pauses again before its reader knows that it resumed tells first that it resumed")
+    @Test("An operation that pauses again before its reader knows that it resumed tells first that it resumed")
     func orderOfEvents() async throws {
         let events = try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, width: 1))
@@ -90,7 +90,7 @@ struct OperationPhasesTests {
         )
     }
 
-    @Test("F18: in the ending phase the handle already shows the outcome")
+    @Test("F18: In the ending phase the handle already shows the outcome")
     func endedBeforeTold() async throws {
         actor Nosy: Operation {
             let seen = Locked<OperationState?>(nil)
@@ -111,7 +111,7 @@ struct OperationPhasesTests {
         nosy.handle.withLock { $0 = nil }
     }
 
-    @Test("P11 P26: progress is delivered, the last value at the latest when main is over; only finishing reaches 1")
+    @Test("P11 P26: Progress is delivered, the last value at the latest when main is over; only finishing reaches 1")
     func progress() async throws {
         let journal = Journal()
         let handle = OperationSupervisor().add(
@@ -138,7 +138,7 @@ struct OperationPhasesTests {
         #expect(try await OperationSupervisor().add(Painter()).value)
     }
 
-    @Test("P18 P25 P28: the context has the user info, the client's identifier and the background option")
+    @Test("P18 P25 P28: The context has the user info, the client's identifier and the background option")
     func options() async throws {
         let options = OperationOptions(
             name: "named",
@@ -158,7 +158,7 @@ struct OperationPhasesTests {
         #expect(handle.userInfo["answer"] as? Int == 42)
     }
 
-    @Test("P23 P24: the temporary directory is the run's own, private, lazy, and removed however the run ends")
+    @Test("P23 P24: The temporary directory is the run's own, private, lazy, and removed however the run ends")
     func temporaryDirectory() async throws {
         var places: Set<URL> = []
         for ending in ["finish", "fail", "cancel"] {
@@ -194,7 +194,7 @@ struct OperationPhasesTests {
         #expect(try await !exists.value)
     }
 
-    @Test("P17: an operation that has ended is released; the handle keeps only its output")
+    @Test("P17: An operation that has ended is released; the handle keeps only its output")
     func noCycle() async throws {
         weak var weakOperation: Probe<Int>?
         let handle: OperationHandle<Int>
@@ -208,7 +208,7 @@ struct OperationPhasesTests {
         #expect(weakOperation == nil)
     }
 
-    @Test("the logger carries the operation's identifier")
+    @Test("The logger carries the operation's identifier")
     func logger() async throws {
         let logger = Logger(label: "test") { StreamLogHandler.standardError(label: $0) }
         let operation = Probe { context in (context.id, context.logger[metadataKey: "operation.id"]) }
@@ -226,7 +226,7 @@ struct OperationPhasesTests {
         await #expect(throws: CancellationError.self) { try await task.value }
     }
 
-    @Test("adding the same operation twice traps with a message")
+    @Test("Adding the same operation twice traps with a message")
     func addedTwice() async {
         await #expect(processExitsWith: .failure) {
             let supervisor = OperationSupervisor(.init(isSuspended: true))

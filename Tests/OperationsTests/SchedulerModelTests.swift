@@ -30,7 +30,7 @@ struct SchedulerModelTests {
         return coverage
     }
 
-    @Test("D2, D5: random programs follow the rules at every event, and all of them drain")
+    @Test("D2, D5: Random programs follow the rules at every event, and all of them drain")
     func programs() {
         let seeds = TestDepth.seeds(quick: 2_000, ci: 3_000, deep: 1_000_000)
         let coverage = explore(seeds, SchedulerProgram.Shape())
@@ -38,14 +38,14 @@ struct SchedulerModelTests {
         #expect(coverage.events > seeds.count * 15 && coverage.grants > seeds.count * 3, "\(coverage)")
     }
 
-    @Test("random programs follow the rules at the 32nd grant, which takes the oldest operation")
+    @Test("Random programs follow the rules at the 32nd grant, which takes the oldest operation")
     func ageing() {
         let seeds = TestDepth.seeds(quick: 400, ci: 1_000, deep: 200_000)
         let coverage = explore(seeds, SchedulerProgram.Shape(warmUp: 20...31))
         #expect(coverage.aged > seeds.count / 2, "\(coverage)")
     }
 
-    @Test("nothing starves in long programs: an eligible operation gets a slot after a bounded number of grants")
+    @Test("Nothing starves in long programs: an eligible operation gets a slot after a bounded number of grants")
     func starvation() {
         let seeds = TestDepth.seeds(quick: 20, ci: 40, deep: 10_000)
         let coverage = explore(seeds, SchedulerProgram.Shape(steps: 400...600, maximum: 25))

@@ -38,7 +38,7 @@ struct SchedulerStateTests {
         _ = scheduler.end(position, succeeded: true)
     }
 
-    @Test("slots are granted by priority, then by age, and never more than the width")
+    @Test("Slots are granted by priority, then by age, and never more than the width")
     func order() {
         var state = scheduler(width: 2)
         let first = add(to: &state)
@@ -56,7 +56,7 @@ struct SchedulerStateTests {
         #expect(state.runningCount == 1)
     }
 
-    @Test("an operation is ready when the last of its dependencies has ended")
+    @Test("An operation is ready when the last of its dependencies has ended")
     func dependencies() {
         var state = scheduler(width: 4)
         let (first, second) = (add(to: &state), add(to: &state))
@@ -72,7 +72,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(third))
     }
 
-    @Test("F15: a pause releases the slot, and a resuming operation goes before operations that haven't started")
+    @Test("F15: A pause releases the slot, and a resuming operation goes before operations that haven't started")
     func pausing() {
         var state = scheduler(width: 1)
         let positions = (0..<3).map { _ in add(to: &state) }
@@ -87,7 +87,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(positions[2]))
     }
 
-    @Test("suspension and width 0 hold back operations that haven't started, but neither resuming ones nor children")
+    @Test("Suspension and width 0 hold back operations that haven't started, but neither resuming ones nor children")
     func suspension() {
         var state = scheduler(width: 1)
         let first = add(to: &state)
@@ -110,7 +110,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(second))
     }
 
-    @Test("P28: in the background only operations that may continue there are granted")
+    @Test("P28: In the background only operations that may continue there are granted")
     func background() {
         var state = scheduler(width: 4)
         let other = add(to: &state, .veryHigh)
@@ -122,7 +122,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(other))
     }
 
-    @Test("the more urgent operation is granted first, whether or not it may continue in the background")
+    @Test("The more urgent operation is granted first, whether or not it may continue in the background")
     func backgroundOrder() {
         var state = scheduler(width: 1)
         let continuing = add(to: &state, traits: .mayContinueInBackground)
@@ -132,7 +132,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(continuing))
     }
 
-    @Test("a withdrawn operation is skipped")
+    @Test("A withdrawn operation is skipped")
     func withdrawing() {
         var state = scheduler(width: 1)
         let positions = (0..<3).map { _ in add(to: &state) }
@@ -142,7 +142,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(positions[2]))
     }
 
-    @Test("a withdrawn operation's slot is reused by a later operation, which keeps its own position in the queue")
+    @Test("A withdrawn operation's slot is reused by a later operation, which keeps its own position in the queue")
     func reusedSlot() {
         var state = scheduler(width: 1, isSuspended: true)
         let positions = (0..<3).map { _ in add(to: &state) }
@@ -157,7 +157,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(late))
     }
 
-    @Test("every 32nd grant takes the oldest operation, however urgent the others are")
+    @Test("Every 32nd grant takes the oldest operation, however urgent the others are")
     func ageing() {
         var state = scheduler(width: 1)
         let old = add(to: &state, .veryLow)
@@ -169,7 +169,7 @@ struct SchedulerStateTests {
         }
     }
 
-    @Test("D6: operations that an urgent one waits for become as urgent, through dependencies and keys")
+    @Test("D6: Operations that an urgent one waits for become as urgent, through dependencies and keys")
     func inheritance() {
         var state = scheduler(width: 1, isSuspended: true)
         let rival = add(to: &state)
@@ -184,7 +184,7 @@ struct SchedulerStateTests {
         }
     }
 
-    @Test("operations with a key in common run one at a time, in the order in which they were added")
+    @Test("Operations with a key in common run one at a time, in the order in which they were added")
     func keys() {
         var state = scheduler(width: 4)
         let gate = add(to: &state)
@@ -203,7 +203,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(second))
     }
 
-    @Test("D2: a parent lends its keys to its children while it waits, and resumes when it has them back")
+    @Test("D2: A parent lends its keys to its children while it waits, and resumes when it has them back")
     func lentKeys() {
         var state = scheduler(width: 4)
         let parent = add(to: &state, keys: ["a"])
@@ -221,7 +221,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(stranger))
     }
 
-    @Test("a barrier runs alone: after all earlier operations, before all later ones")
+    @Test("A barrier runs alone: after all earlier operations, before all later ones")
     func barrier() {
         var state = scheduler(width: 4)
         let (first, second) = (add(to: &state), add(to: &state))
@@ -247,7 +247,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(last))
     }
 
-    @Test("a withdrawn barrier holds nothing up, and a later barrier still waits for all earlier operations")
+    @Test("A withdrawn barrier holds nothing up, and a later barrier still waits for all earlier operations")
     func withdrawnBarrier() {
         var state = scheduler(width: 4)
         let first = add(to: &state)
@@ -264,7 +264,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(laterBarrier))
     }
 
-    @Test("an abandoned operation releases its slot, and keeps its keys until it ends")
+    @Test("An abandoned operation releases its slot, and keeps its keys until it ends")
     func abandoning() {
         var state = scheduler(width: 1)
         let uncooperative = add(to: &state, keys: ["a"])

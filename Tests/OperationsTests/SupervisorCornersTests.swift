@@ -13,7 +13,7 @@ struct SupervisorCornersTests {
         await Task.detached(executorPreference: simulation.executor, operation: body).value
     }
 
-    @Test("an operation without options ends after its children too")
+    @Test("An operation without options ends after its children too")
     func childrenOfPlainParent() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -33,7 +33,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("a parent that is abandoned while it waits for a child that ignores cancellation is released after both end")
+    @Test("A parent that is abandoned while it waits for a child that ignores cancellation is released after both end")
     func writtenOffParent() async throws {
         let traces = Traces()
         try await Simulation.run(seed: 1) { simulation in
@@ -55,7 +55,7 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
-    @Test("D9: failures after the supervisor was released don't suspend it, because no caller could resume it")
+    @Test("D9: Failures after the supervisor was released don't suspend it, because no caller could resume it")
     func failuresAfterRelease() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let gate = Gate()
@@ -84,7 +84,7 @@ struct SupervisorCornersTests {
         case suspension, width, background
     }
 
-    @Test("what is added with `then` after the release fails at once if it would never start", arguments: Hold.allCases)
+    @Test("What is added with `then` after the release fails at once if it would never start", arguments: Hold.allCases)
     func thenAfterRelease(hold: Hold) async throws {
         try await Simulation.run(seed: 1) { simulation in
             let gate = Gate()
@@ -119,7 +119,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D9: failures during a shutdown don't cut its grace period short")
+    @Test("D9: Failures during a shutdown don't cut its grace period short")
     func failuresInShutdown() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation)
@@ -148,7 +148,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("a shutdown lists a coalesced operation that ignores cancellation, and the handle that has joined it")
+    @Test("A shutdown lists a coalesced operation that ignores cancellation, and the handle that has joined it")
     func abandonedCoalesced() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))
@@ -170,7 +170,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D5: when an operation ends as it is added, its room goes to the next caller that waits")
+    @Test("D5: When an operation ends as it is added, its room goes to the next caller that waits")
     func roomOfWhatNeverRan() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation)
@@ -192,7 +192,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("when one of two operations of the same coalescing key starts, the other can still be joined")
+    @Test("When one of two operations of the same coalescing key starts, the other can still be joined")
     func joiningTheLater() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
         let runs = Locked(0)
@@ -223,7 +223,7 @@ struct SupervisorCornersTests {
     private final class Token: Sendable {}
     @TaskLocal private static var token: Token?
 
-    @Test("a child that is refused leaves no task of its own behind")
+    @Test("A child that is refused leaves no task of its own behind")
     func refusedChild() async throws {
         let traces = Traces()
         try await Simulation.run(seed: 1) { simulation in
@@ -243,7 +243,7 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
-    @Test("an operation with a coalescing key inherits the caller's task-local values too, if its options say so")
+    @Test("An operation with a coalescing key inherits the caller's task-local values too, if its options say so")
     func taskLocalsOfJoined() async throws {
         let traces = Traces()
         try await Simulation.run(seed: 1) { simulation in
@@ -288,7 +288,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D6: raising an operation raises the operation of another supervisor that it awaits")
+    @Test("D6: Raising an operation raises the operation of another supervisor that it awaits")
     func liftingAwaitedForeigner() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let here = OperationSupervisor(.init(simulation))
@@ -304,7 +304,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D5: a task that outlives main and waits for the operation's slot resumes when the operation has ended")
+    @Test("D5: A task that outlives main and waits for the operation's slot resumes when the operation has ended")
     func outlivingTask() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -331,7 +331,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("a waiting operation is cancelled instead of abandoned, and doesn't count as abandoned")
+    @Test("A waiting operation is cancelled instead of abandoned, and doesn't count as abandoned")
     func writtenOffWhileWaiting() async {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in })
@@ -340,7 +340,7 @@ struct SupervisorCornersTests {
         _ = await handle.result
     }
 
-    @Test("cancelling the last joined handle cancels the operation before another one can join it")
+    @Test("Cancelling the last joined handle cancels the operation before another one can join it")
     func cancellingTheLastJoined() {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in }, options: OperationOptions(coalescingKey: "sync"))
@@ -353,7 +353,7 @@ struct SupervisorCornersTests {
         #expect(handle.state == .cancelled)
     }
 
-    @Test("an operation that is refused releases its factory closure, while its handle still exists")
+    @Test("An operation that is refused releases its factory closure, while its handle still exists")
     func refusedFactory() {
         let traces = Traces()
         var configuration = OperationSupervisor.Configuration()
@@ -370,7 +370,7 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
-    @Test("D7: progress doesn't fall when an operation ends, with any outcome", arguments: [false, true])
+    @Test("D7: Progress doesn't fall when an operation ends, with any outcome", arguments: [false, true])
     func progressAfterTheEnd(fails: Bool) async throws {
         let supervisor = OperationSupervisor()
         let handle = supervisor.add(

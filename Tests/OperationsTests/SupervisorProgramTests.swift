@@ -14,7 +14,7 @@ struct SupervisorProgramTests {
         var states: [OperationState]
     }
 
-    @Test("D1, D2, D5: however operations interact, each ends once, keys exclude, nothing is stuck or left over")
+    @Test("D1, D2, D5: However operations interact, each ends once, keys exclude, nothing is stuck or left over")
     func programs() async throws {
         var counts = SupervisorFixture.Counts()
         var states: [OperationState: Int] = [:]

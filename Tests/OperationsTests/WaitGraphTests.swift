@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The graph of waits")
 struct WaitGraphTests {
-    @Test("D6: when an awaited operation has ended, the next operation in its slot is neither awaited nor raised")
+    @Test("D6: When an awaited operation has ended, the next operation in its slot is neither awaited nor raised")
     func reusedSlot() {
         var state = SchedulerState(width: 4, isSuspended: false)
         let awaiting = state.add(.init(id: .next()))

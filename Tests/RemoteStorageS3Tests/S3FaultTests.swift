@@ -143,7 +143,7 @@ extension S3Tests {
             #expect(["writeTimeout", "readTimeout", "closed channel"].contains { cause.contains($0) }, "\(cause)")
         }
 
-        @Test("a missing gateway route isn't taken for a file that exists")
+        @Test("A missing gateway route isn't taken for a file that exists")
         func missingRoute() async throws {
             let server = try await S3Server.shared(.moto)
             let proxy = try FaultProxy(to: server.port) { _, line in line.hasPrefix("PUT") ? .answer(404) : .none }

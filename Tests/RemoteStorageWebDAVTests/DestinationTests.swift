@@ -86,7 +86,7 @@ struct DestinationTests {
         #expect(share.moves.withLock { $0.allSatisfy { $0.hasPrefix("URL") } })
     }
 
-    @Test("a request isn't retried if the caller has another one to try")
+    @Test("A request isn't retried if the caller has another one to try")
     func finalStatus() async throws {
         let proxy = try FaultProxy(to: 9) { _, _ in .answer(502) }
         let url = try #require(URL(string: "http://127.0.0.1:\(proxy.port)/dav"))

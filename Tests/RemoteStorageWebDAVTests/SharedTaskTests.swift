@@ -42,7 +42,7 @@ struct SharedTaskTests {
         #expect(runs.withLock(\.self) == 1)
     }
 
-    @Test("a caller that is cancelled already starts no work")
+    @Test("A caller that is cancelled already starts no work")
     func cancelledBefore() async throws {
         let cancelled = Task { try await shared.value(work) }
         // The main actor runs that task after this line.

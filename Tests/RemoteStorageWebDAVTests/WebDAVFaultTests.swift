@@ -145,7 +145,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "a gateway's answer to a move that the server carries out doesn't cost the file",
+            "A gateway's answer to a move that the server carries out doesn't cost the file",
             .enabled(if: ServerKind.rclone.isInstalled),
             arguments: [408, 502, 504]
         )
@@ -161,7 +161,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "a move whose request is lost is sent again, and still replaces the file",
+            "A move whose request is lost is sent again, and still replaces the file",
             .enabled(if: ServerKind.rclone.isInstalled),
             arguments: [1, 2]
         )
@@ -199,7 +199,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "a content can be read after its backend was released",
+            "A content can be read after its backend was released",
             .enabled(if: ServerKind.apache.isInstalled)
         )
         func releasedBackend() async throws {

@@ -30,7 +30,7 @@ extension CommandTests {
             return try await manager.keychain(entitlements: Entitlements(applicationIdentifier: group))
         }
 
-        @Test("K8, K9: an item added before a push exists after a pull, and register synchronizes it too")
+        @Test("K8, K9: An item added before a push exists after a pull, and register synchronizes it too")
         func travels() async throws {
             let fixture = try Fixture()
             let password = ["STORESYNC_PASSWORD": "correct horse"]

@@ -58,7 +58,7 @@ extension CommandTests {
             try expectFailure(try await stranger.run("list"), 64, "usage")
         }
 
-        @Test("a damaged entry of a list is an object in JSON and a warning in text, and the status is 0")
+        @Test("A damaged entry of a list is an object in JSON and a warning in text, and the status is 0")
         func damaged() async throws {
             let fixture = try Fixture()
             let (laptop, _) = try await devices(fixture)
@@ -193,7 +193,7 @@ extension CommandTests {
             #expect(try removed.json()["command"]?.string == "remove application")
         }
 
-        @Test("an encrypted application is removed only with its password or keys, and a list needs them too")
+        @Test("An encrypted application is removed only with its password or keys, and a list needs them too")
         func passwords() async throws {
             let fixture = try Fixture()
             let laptop = try fixture.device("laptop")

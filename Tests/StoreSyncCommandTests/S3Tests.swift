@@ -41,7 +41,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D18: two devices register, push, pull, show the status and verify, encrypted",
+            "D18: Two devices register, push, pull, show the status and verify, encrypted",
             arguments: TestDepth.choose(
                 quick: [S3ServerKind.seaweedFSTLS, .moto],
                 ci: [.seaweedFS, .seaweedFSTLS, .moto],

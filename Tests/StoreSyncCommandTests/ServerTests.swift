@@ -88,7 +88,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D13: a device that is killed at any request of a push or a pull continues with the next command",
+            "D13: A device that is killed at any request of a push or a pull continues with the next command",
             arguments: Kind.allCases.filter(\.isInstalled)
         )
         func kills(kind: Kind) async throws {
@@ -161,7 +161,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D13: after a kill during the upload of a large store to a bucket, the next push sends only the missing parts",
+            "D13: After a kill during the upload of a large store to a bucket, the next push sends only the missing parts",
             .enabled(if: Kind.seaweedFS.isInstalled),
             arguments: TestDepth.choose(quick: [95], ci: [10, 50, 95], deep: [10, 50, 95])
         )

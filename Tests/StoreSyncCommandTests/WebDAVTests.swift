@@ -25,7 +25,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D18: two devices register, push, pull, show the status and verify, encrypted",
+            "D18: Two devices register, push, pull, show the status and verify, encrypted",
             arguments: [ServerKind.apache, .apacheDigest, .apacheTLS].filter(\.isInstalled)
         )
         func twoDevices(kind: ServerKind) async throws {

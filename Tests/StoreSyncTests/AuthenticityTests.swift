@@ -23,7 +23,7 @@ struct AuthenticityTests {
     // MARK: The document's info
 
     @Test(
-        "F4: a document whose info is missing isn't created again by a device that knows it",
+        "F4: A document whose info is missing isn't created again by a device that knows it",
         arguments: [false, true]
     )
     func missingInfo(isSealed: Bool) async throws {
@@ -52,7 +52,7 @@ struct AuthenticityTests {
         #expect(try await a.push().value.generation == 6)
     }
 
-    @Test("a note on a document's deletion counts only if it's authentic, and for the document that the device knows")
+    @Test("A note on a document's deletion counts only if it's authentic, and for the document that the device knows")
     func tombstones() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -86,7 +86,7 @@ struct AuthenticityTests {
         #expect(try await a.verify().value.problems.map(\.path) == [note])
     }
 
-    @Test("a document that was deleted and created again names its predecessors, and these are refused")
+    @Test("A document that was deleted and created again names its predecessors, and these are refused")
     func predecessors() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -117,7 +117,7 @@ struct AuthenticityTests {
     }
 
     @Test(
-        "a device without memory ignores an authentic note on a former document beside the keys of its successor"
+        "A device without memory ignores an authentic note on a former document beside the keys of its successor"
     )
     func formerTombstone() async throws {
         let fixture = try Self.fixture()
@@ -144,7 +144,7 @@ struct AuthenticityTests {
 
     // MARK: Notes on clients
 
-    @Test("a note on this client's removal that isn't authentic causes a warning, in the application and the document")
+    @Test("A note on this client's removal that isn't authentic causes a warning, in the application and the document")
     func plantedRemovals() async throws {
         let fixture = try Self.fixture()
         let a = try fixture.device("a")
@@ -166,7 +166,7 @@ struct AuthenticityTests {
     // MARK: Removed clients
 
     @Test(
-        "a client that is removed is deregistered, and its uploads are deleted when another upload includes them",
+        "A client that is removed is deregistered, and its uploads are deleted when another upload includes them",
         arguments: [false, true]
     )
     func removedClient(isSealed: Bool) async throws {
@@ -193,7 +193,7 @@ struct AuthenticityTests {
         #expect(await code { try await a.remove(RemoteIdentifier("stranger")).value } == .clientNotFound)
     }
 
-    @Test("an upload that a removed client publishes while another device deletes its uploads stays, as a head")
+    @Test("An upload that a removed client publishes while another device deletes its uploads stays, as a head")
     func removedClientPublishes() async throws {
         let place = InMemoryBackend()
         let fixture = try Fixture(place: place)
@@ -232,7 +232,7 @@ struct AuthenticityTests {
         #expect(try reader.notes() == ["one", "of b", "at the last moment"])
     }
 
-    @Test("a delta that a removed client has just published keeps the uploads that it builds on")
+    @Test("A delta that a removed client has just published keeps the uploads that it builds on")
     func removedClientPublishesDelta() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -266,7 +266,7 @@ struct AuthenticityTests {
         #expect(try RowStore.rows(in: reader.store) == RowStore.rows(in: b.store))
     }
 
-    @Test("a note on a removal that was acted upon and is put back has no effect")
+    @Test("A note on a removal that was acted upon and is put back has no effect")
     func formerRemoval() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -293,7 +293,7 @@ struct AuthenticityTests {
         #expect(await code { try await b.push().value } == .documentReplaced, "a new removal counts")
     }
 
-    @Test("a device without memory removes no client of an application whose registration is hidden")
+    @Test("A device without memory removes no client of an application whose registration is hidden")
     func removalWithoutRegistration() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -312,7 +312,7 @@ struct AuthenticityTests {
         }
     }
 
-    @Test("a client that is removed from a document, but not from the application, has to replace its store")
+    @Test("A client that is removed from a document, but not from the application, has to replace its store")
     func removedFromDocument() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -339,7 +339,7 @@ struct AuthenticityTests {
     }
 
     @Test(
-        "R4, R15: a removed client that registers again proves the password, and only then its keychain items are deleted"
+        "R4, R15: A removed client that registers again proves the password, and only then its keychain items are deleted"
     )
     func registersAgain() async throws {
         let fixture = try Self.fixture()
@@ -368,7 +368,7 @@ struct AuthenticityTests {
         #expect(try await b.items().isEmpty)
     }
 
-    @Test("R15: a removed client registers again, also if the secret that opened its keychains was lost")
+    @Test("R15: A removed client registers again, also if the secret that opened its keychains was lost")
     func registersAgainWithoutSecret() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -384,7 +384,7 @@ struct AuthenticityTests {
         #expect(try await a.status().value.clients.count == 2)
     }
 
-    @Test("the keys of an application at a long path are kept")
+    @Test("The keys of an application at a long path are kept")
     func longPath() async throws {
         let fixture = try Self.fixture()
         let share = (1...6).reduce(fixture.share) { url, _ in url.appending(path: String(repeating: "я", count: 60)) }
@@ -400,7 +400,7 @@ struct AuthenticityTests {
         #expect(try await device.supervisor.add(silent).value.client == registered.client)
     }
 
-    @Test("R4: a device that is still registered isn't set up again: it keeps its keys, its items and its client")
+    @Test("R4: A device that is still registered isn't set up again: it keeps its keys, its items and its client")
     func registersAgainWithoutNeed() async throws {
         let fixture = try Self.fixture()
         let device = try fixture.device("device")

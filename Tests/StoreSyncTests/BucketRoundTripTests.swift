@@ -63,7 +63,7 @@ struct BucketRoundTripTests {
         #expect(push.depth <= 16, "\(push)")
     }
 
-    @Test("the status of 100 documents is four round trips deep")
+    @Test("The status of 100 documents is four round trips deep")
     func status() async throws {
         let fixture = try Fixture()
         let objects = Locked(DistantBucket.Objects())

@@ -170,7 +170,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17: a password change that is cancelled anywhere ends as cancelled if nothing was changed, else finishes"
+        "F17: A password change that is cancelled anywhere ends as cancelled if nothing was changed, else finishes"
     )
     func passwordChange() async throws {
         let fixture = try Fixture(password: "correct horse")
@@ -241,7 +241,7 @@ struct CancellationTests {
         #expect(try device.notes() == ["one", "two"])
     }
 
-    @Test("F17 D1: a registration that is cancelled before any of its jobs keeps the promises of every operation")
+    @Test("F17 D1: A registration that is cancelled before any of its jobs keeps the promises of every operation")
     func registrationConforms() async throws {
         let fixture = try Fixture()
         let report = try await OperationConformance.check(seeds: TestDepth.seeds(quick: 1, deep: 20)) {

@@ -56,7 +56,7 @@ struct ExhaustiveAttackTests {
         return seen.mapValues { Set($0.keys) }
     }
 
-    @Test("F4, D19: a file that is cut at any length is noticed")
+    @Test("F4, D19: A file that is cut at any length is noticed")
     func cut() async throws {
         let application = try await AttackedApplication()
         let cases = application.sorted.flatMap { name, bytes in
@@ -66,7 +66,7 @@ struct ExhaustiveAttackTests {
         try await attack(application, cases, most: TestDepth.choose(quick: 40, deep: 100))
     }
 
-    @Test("F4, D19: exchanging any two of 18 files that differ is noticed, in 153 pairs")
+    @Test("F4, D19: Exchanging any two of 18 files that differ is noticed, in 153 pairs")
     func exchanged() async throws {
         let application = try await AttackedApplication()
         let files = application.sorted
@@ -103,7 +103,7 @@ struct ExhaustiveAttackTests {
     ]
 
     @Test(
-        "F4, D19: a device that has seen the newest files notices a former or missing version of each, in 88 cases"
+        "F4, D19: A device that has seen the newest files notices a former or missing version of each, in 88 cases"
     )
     func putBack() async throws {
         let application = try await AttackedApplication()
@@ -121,7 +121,7 @@ struct ExhaustiveAttackTests {
         for kind in Kind.allCases { #expect(Set(seen[kind, default: []].map(\.pull)) == Self.pulled[kind], "\(kind)") }
     }
 
-    @Test("F4, D19: dropping, repeating or exchanging chunks of a sealed file is noticed")
+    @Test("F4, D19: Dropping, repeating or exchanging chunks of a sealed file is noticed")
     func chunks() async throws {
         let application = try await AttackedApplication(padding: 3 << 20)
         var cases: [Case] = []

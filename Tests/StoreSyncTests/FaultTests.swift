@@ -26,7 +26,7 @@ struct FaultTests {
     }
 
     @Test(
-        "F2 F10 F20 D10 D13: after faults and a crash the former or the new state exists, and the next run completes",
+        "F2 F10 F20 D10 D13: After faults and a crash the former or the new state exists, and the next run completes",
         arguments: SimulatedServer.all,
         scenarios
     )
@@ -44,7 +44,7 @@ struct FaultTests {
     }
 
     @Test(
-        "D16 D17: no order of pushes and pulls under faults loses a note that was pushed",
+        "D16 D17: No order of pushes and pulls under faults loses a note that was pushed",
         arguments: SimulatedServer.all
     )
     func histories(server: SimulatedServer) async throws {
@@ -56,7 +56,7 @@ struct FaultTests {
         }
     }
 
-    @Test("D16: a device that knows a remote never takes it for an empty one when it has vanished")
+    @Test("D16: A device that knows a remote never takes it for an empty one when it has vanished")
     func vanishing() async throws {
         for how in [SimulatedBackend.Disappearance.empty, .unreachable] {
             let place = InMemoryBackend()

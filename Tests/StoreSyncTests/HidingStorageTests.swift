@@ -183,7 +183,7 @@ struct HidingStorageTests {
     }
 
     @Test(
-        "F1 F4: an attack on one file during push, pull, verify or status changes no key and rolls no store back",
+        "F1 F4: An attack on one file during push, pull, verify or status changes no key and rolls no store back",
         arguments: Command.allCases
     )
     private func singles(command: Command) async throws {
@@ -205,7 +205,7 @@ struct HidingStorageTests {
     }
 
     @Test(
-        "F1 F4: an attack on two files during push, pull, verify or status changes no key and rolls no store back",
+        "F1 F4: An attack on two files during push, pull, verify or status changes no key and rolls no store back",
         arguments: Command.allCases
     )
     private func pairs(command: Command) async throws {

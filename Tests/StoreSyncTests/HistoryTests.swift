@@ -16,7 +16,7 @@ struct HistoryTests {
         var pushes: Bool { [.aEditsAndPushes, .bEditsAndPushes].contains(self) }
     }
 
-    @Test("D16: after any sequence of three steps each note is where a model expects it, or the pull names the reason")
+    @Test("D16: After any sequence of three steps each note is where a model expects it, or the pull names the reason")
     func everySequence() async throws {
         try await Self.run(Self.sequences(of: Step.allCases, length: 3), skew: 0)
     }
@@ -27,7 +27,7 @@ struct HistoryTests {
         try await Self.run(Self.sequences(of: steps, length: 3), skew: TimeInterval(years) * 366 * 86_400)
     }
 
-    @Test("a device that pulls another's store after a divergence continues from it, and the other device follows")
+    @Test("A device that pulls another's store after a divergence continues from it, and the other device follows")
     func resolution() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend()
@@ -57,7 +57,7 @@ struct HistoryTests {
         #expect(try a.notes() == ["base", "from a", "after"])
     }
 
-    @Test("a push that settles a divergence names the uploads that this device has never pulled")
+    @Test("A push that settles a divergence names the uploads that this device has never pulled")
     func unseenHeads() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

@@ -96,7 +96,7 @@ struct HostileGenerationTests {
     }
 
     @Test(
-        "a generation that is too high is ignored, or refused as corrupt, wherever it occurs",
+        "A generation that is too high is ignored, or refused as corrupt, wherever it occurs",
         arguments: Place.allCases,
         tooHigh
     )
@@ -112,7 +112,7 @@ struct HostileGenerationTests {
         #expect(try scene.b.notes() == ["one", "two"])
     }
 
-    @Test("the highest possible generation is read, and nothing can be pushed after it")
+    @Test("The highest possible generation is read, and nothing can be pushed after it")
     func last() async throws {
         let last = UploadReference.generations.upperBound
         let scene = try await Scene()

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Two devices with the same identity", .timeLimit(.minutes(60)))
 struct IdentityTests {
-    @Test("a device and its clone become two clients if they push in turns, and nothing is overwritten")
+    @Test("A device and its clone become two clients if they push in turns, and nothing is overwritten")
     func turns() async throws {
         let fixture = try Fixture()
         let original = try fixture.device("original")
@@ -63,7 +63,7 @@ struct IdentityTests {
         try await Self.expectSound(reader)
     }
 
-    @Test("until its first push, a clone shares the original's name and disturbs no other device")
+    @Test("Until its first push, a clone shares the original's name and disturbs no other device")
     func pullingClone() async throws {
         let fixture = try Fixture()
         let original = try fixture.device("original")
@@ -90,7 +90,7 @@ struct IdentityTests {
         try await Self.expectSound(original)
     }
 
-    @Test("concurrent pushes of one generation by a device and its clone lose nothing, in any order")
+    @Test("Concurrent pushes of one generation by a device and its clone lose nothing, in any order")
     func atOnce() async throws {
         for seed in TestDepth.seeds(quick: 5, ci: 10, deep: 2_000) {
             try await Simulation.run(seed: seed) { simulation in
@@ -123,7 +123,7 @@ struct IdentityTests {
         }
     }
 
-    @Test("a restored backup of the state doesn't overwrite uploads that were pushed since")
+    @Test("A restored backup of the state doesn't overwrite uploads that were pushed since")
     func restoredBackup() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")
@@ -143,7 +143,7 @@ struct IdentityTests {
         #expect(try backup.notes() == ["one", "two"])
     }
 
-    @Test("H6: a device that takes a new name keeps its description and user info")
+    @Test("H6: A device that takes a new name keeps its description and user info")
     func keepsUserInfo() async throws {
         let fixture = try Fixture()
         let original = try fixture.device("original")

@@ -41,7 +41,7 @@ struct KeychainSynchronizationTests {
         }
     }
 
-    @Test("a file that the server mixes with its former version, as Apache may, is read again")
+    @Test("A file that the server mixes with its former version, as Apache may, is read again")
     func mixedVersions() async throws {
         let fixture = try Self.fixture()
         let memory = InMemoryBackend()
@@ -57,7 +57,7 @@ struct KeychainSynchronizationTests {
         #expect(await mixing.mixtures >= 3)
     }
 
-    @Test("files that a hostile storage has filled aren't in memory at the same time")
+    @Test("Files that a hostile storage has filled aren't in memory at the same time")
     func hugeFiles() async throws {
         let fixture = try Self.fixture()
         let memory = InMemoryBackend()
@@ -82,7 +82,7 @@ struct KeychainSynchronizationTests {
     // MARK: Synchronizing
 
     @Test(
-        "K8, K9: adding, updating and deleting an item on one device reaches the others when they synchronize",
+        "K8, K9: Adding, updating and deleting an item on one device reaches the others when they synchronize",
         arguments: [false, true]
     )
     func travels(isFolder: Bool) async throws {
@@ -107,7 +107,7 @@ struct KeychainSynchronizationTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
-    @Test("R4, R15: a blitz on one device removes nothing from the others, and their items come back")
+    @Test("R4, R15: A blitz on one device removes nothing from the others, and their items come back")
     func blitz() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -121,7 +121,7 @@ struct KeychainSynchronizationTests {
         for device in [a, b] { #expect(try await device.items() == ["account": "1"]) }
     }
 
-    @Test("R4: a device that had forgotten its keys doesn't bring the items of a former application into a new one")
+    @Test("R4: A device that had forgotten its keys doesn't bring the items of a former application into a new one")
     func forgottenKeys() async throws {
         let fixture = try Self.fixture()
         let device = try fixture.device("device")
@@ -135,7 +135,7 @@ struct KeychainSynchronizationTests {
         #expect(try await !device.synchronizeKeychain().value.hasPublished)
     }
 
-    @Test("R15: creating an application again empties the keychain on that device, and on no other")
+    @Test("R15: Creating an application again empties the keychain on that device, and on no other")
     func replaced() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -155,7 +155,7 @@ struct KeychainSynchronizationTests {
     }
 
     @Test(
-        "R15: an item that was deleted in a former application isn't deleted in the application that was created again",
+        "R15: An item that was deleted in a former application isn't deleted in the application that was created again",
         arguments: Recreation.allCases
     )
     func deletedBeforeRecreation(recreation: Recreation) async throws {
@@ -188,7 +188,7 @@ struct KeychainSynchronizationTests {
     }
 
     @Test(
-        "R15: whenever an application is removed or created again during a synchronization, its items don't come back",
+        "R15: Whenever an application is removed or created again during a synchronization, its items don't come back",
         arguments: Interference.allCases
     )
     func changedMeanwhile(interference: Interference) async throws {
@@ -236,7 +236,7 @@ struct KeychainSynchronizationTests {
     }
 
     @Test(
-        "K8: after any order of edits, blitzes and crashes, four devices have the same items",
+        "K8: After any order of edits, blitzes and crashes, four devices have the same items",
         arguments: [false, true]
     )
     func programs(isFolder: Bool) async throws {
@@ -279,7 +279,7 @@ struct KeychainSynchronizationTests {
 
     // MARK: The content of the remote
 
-    @Test("D18: neither names nor secrets of items are anywhere on the remote")
+    @Test("D18: Neither names nor secrets of items are anywhere on the remote")
     func canaries() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -319,7 +319,7 @@ struct KeychainSynchronizationTests {
         #expect(try await device.backend.status(of: Self.hierarchy(fixture).keychains) == nil)
     }
 
-    @Test("a keychain that never had a synchronizable item costs no request, and no file")
+    @Test("A keychain that never had a synchronizable item costs no request, and no file")
     func neverUsed() async throws {
         let fixture = try Self.fixture()
         let requests = Locked(0)
@@ -351,7 +351,7 @@ struct KeychainSynchronizationTests {
 
     // MARK: Crashes
 
-    @Test("F17 D1: a crash at any request or change of the device's memory loses no item, and the next run completes")
+    @Test("F17 D1: A crash at any request or change of the device's memory loses no item, and the next run completes")
     func everyPoint() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -424,7 +424,7 @@ struct KeychainSynchronizationTests {
         }
     }
 
-    @Test("another client's file that is truncated, changed, foreign or missing causes a warning, and no item is lost")
+    @Test("Another client's file that is truncated, changed, foreign or missing causes a warning, and no item is lost")
     func badFiles() async throws {
         let scene = try await Scene()
         _ = try await scene.a.synchronizeKeychain().value
@@ -469,7 +469,7 @@ struct KeychainSynchronizationTests {
         for device in [scene.a, scene.b] { #expect(try await device.items() == ["account": "2"]) }
     }
 
-    @Test("a file that is far too large is refused before it fills the memory, and a directory in its place is ignored")
+    @Test("A file that is far too large is refused before it fills the memory, and a directory in its place is ignored")
     func tooLarge() async throws {
         let scene = try await Scene()
         let handle = try FileHandle(forWritingTo: scene.url)
@@ -483,7 +483,7 @@ struct KeychainSynchronizationTests {
         #expect(try await scene.a.items() == ["account": "1", "deleted": "1"])
     }
 
-    @Test("an older file of another client that is put back undoes nothing, not even after a blitz")
+    @Test("An older file of another client that is put back undoes nothing, not even after a blitz")
     func rolledBack() async throws {
         for (blitzes, ownIsGone) in [(false, false), (true, false), (true, true)] {
             let scene = try await Scene()
@@ -506,7 +506,7 @@ struct KeychainSynchronizationTests {
         }
     }
 
-    @Test("if all files are put back to a former state, every device keeps its items and publishes them again")
+    @Test("If all files are put back to a former state, every device keeps its items and publishes them again")
     func allRolledBack() async throws {
         let scene = try await Scene()
         let own = try await Self.url(of: scene.a.register().value, scene.fixture)
@@ -522,7 +522,7 @@ struct KeychainSynchronizationTests {
 
     // MARK: One file, one writer
 
-    @Test("a client's file that another process has written since it was read isn't replaced, and the error is busy")
+    @Test("A client's file that another process has written since it was read isn't replaced, and the error is busy")
     func conflict() async throws {
         let fixture = try Self.fixture()
         let memory = InMemoryBackend()
@@ -542,7 +542,7 @@ struct KeychainSynchronizationTests {
         #expect(try await a.items() == ["account": "1", "more": "2"])
     }
 
-    @Test("of two concurrent synchronizations of one device's keychain, one succeeds and the other is busy")
+    @Test("Of two concurrent synchronizations of one device's keychain, one succeeds and the other is busy")
     func twice() async throws {
         let fixture = try Self.fixture()
         let device = try fixture.device("device")
@@ -560,7 +560,7 @@ struct KeychainSynchronizationTests {
         #expect(second.withLock { $0 } == .busy)
     }
 
-    @Test("K9: an app's manager provides the keychain and synchronizes it, on each device")
+    @Test("K9: An app's manager provides the keychain and synchronizes it, on each device")
     func managers() async throws {
         let fixture = try Self.fixture()
         let delegate = Asker()
@@ -583,7 +583,7 @@ struct KeychainSynchronizationTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("K9: an item that only another device has is found by a query for synchronizable items, and by no other")
+    @Test("K9: An item that only another device has is found by a query for synchronizable items, and by no other")
     func fetchedIfMissing() async throws {
         let fixture = try Self.fixture()
         let delegate = Asker()

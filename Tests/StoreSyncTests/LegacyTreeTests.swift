@@ -191,7 +191,7 @@ struct LegacyTreeTests {
         #expect(try await other.verify().value.problems.isEmpty)
     }
 
-    @Test("an integrity key that this device knows is kept when TICoreDataSync leaves a second one")
+    @Test("An integrity key that this device knows is kept when TICoreDataSync leaves a second one")
     func twoIntegrityKeys() async throws {
         let tree = try Tree()
         let device = try tree.fixture.device("new")

@@ -62,7 +62,7 @@ private final class Answers: ApplicationSyncDelegate {
 
 @Suite("No secret in any description, log or error", .timeLimit(.minutes(60)))
 struct NoSecretTests {
-    @Test("D18: no description of a manager, operation or result, no log record and no file shows a secret")
+    @Test("D18: No description of a manager, operation or result, no log record and no file shows a secret")
     func values() async throws {
         let fixture = try Fixture()
         let text = "canary battery staple"
@@ -140,7 +140,7 @@ struct NoSecretTests {
         #expect(canaries.show(in: key.master.bytes.withBytes { Data($0).base64EncodedString() }))
     }
 
-    @Test("D18: no error that an attack causes shows a secret")
+    @Test("D18: No error that an attack causes shows a secret")
     func errors() async throws {
         let application = try await AttackedApplication()
         let key = try #require(try await application.reader.register().value.seal.key)

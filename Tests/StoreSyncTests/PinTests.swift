@@ -51,7 +51,7 @@ struct PinTests {
         }
     }
 
-    @Test("a known application whose root is missing isn't created again")
+    @Test("A known application whose root is missing isn't created again")
     func rootVanished() async throws {
         let scene = try await Scene()
         let aside = scene.fixture.folder.appending(path: "aside")
@@ -63,7 +63,7 @@ struct PinTests {
         #expect(try await scene.device.push().value.isUnchanged)
     }
 
-    @Test("a known application whose registration is missing is incomplete, not a tree of TICoreDataSync")
+    @Test("A known application whose registration is missing is incomplete, not a tree of TICoreDataSync")
     func registrationDeleted() async throws {
         let scene = try await Scene()
         let registration = try Data(contentsOf: scene.url("Information/registration.plist"))
@@ -77,7 +77,7 @@ struct PinTests {
         #expect(try await scene.register().value.client == scene.client)
     }
 
-    @Test("a changed epoch deregisters the device, which is another client after it starts over")
+    @Test("A changed epoch deregisters the device, which is another client after it starts over")
     func epochChanged() async throws {
         let scene = try await Scene()
         let other = RegistrationInfo.make(of: scene.fixture.application, encrypted: false)
@@ -91,7 +91,7 @@ struct PinTests {
         #expect(Set(status.clients.map(\.client)) == [scene.client, again.client])
     }
 
-    @Test("H21, H23: a client that was removed from the application is told, and may start over as another client")
+    @Test("H21, H23: A client that was removed from the application is told, and may start over as another client")
     func clientDeleted() async throws {
         let scene = try await Scene()
         try Data(DeviceInfo(client: scene.client.rawValue, description: "", userInfo: [:]).xml)
@@ -106,7 +106,7 @@ struct PinTests {
         #expect(try await scene.device.push().value.client == again.client)
     }
 
-    @Test("an application that turns encrypted is refused, not written to in plaintext", arguments: [true, false])
+    @Test("An application that turns encrypted is refused, not written to in plaintext", arguments: [true, false])
     func turnedEncrypted(keepsEpoch: Bool) async throws {
         let scene = try await Scene()
         let url = scene.url("Information/registration.plist")
@@ -126,7 +126,7 @@ struct PinTests {
         #expect(try scene.contents() == before)
     }
 
-    @Test("an application that was encrypted and isn't any more is refused, even if the device starts over")
+    @Test("An application that was encrypted and isn't any more is refused, even if the device starts over")
     func downgraded() async throws {
         let scene = try await Scene()
         let epoch = try scene.device.state.pin(for: scene.key)?.epoch
@@ -137,7 +137,7 @@ struct PinTests {
         try await scene.expectRefused(.encryptionDowngraded)
     }
 
-    @Test("H21, H22: a document that was deleted stays deleted unless the user asks to create it again")
+    @Test("H21, H22: A document that was deleted stays deleted unless the user asks to create it again")
     func documentDeleted() async throws {
         let scene = try await Scene()
         let other = try scene.fixture.device("other")
@@ -162,7 +162,7 @@ struct PinTests {
         #expect(await code { try await other.push().value } == .documentReplaced)
     }
 
-    @Test("H10, H22: if a document is created again, every other device must replace its store before it may push")
+    @Test("H10, H22: If a document is created again, every other device must replace its store before it may push")
     func documentReplaced() async throws {
         let scene = try await Scene()
         let other = try scene.fixture.device("other")
@@ -204,7 +204,7 @@ struct PinTests {
         #expect(try await creator.verify().value.problems.isEmpty)
     }
 
-    @Test("a device that saw a newer state notices that the storage was put back to an older one")
+    @Test("A device that saw a newer state notices that the storage was put back to an older one")
     func rollback() async throws {
         let scene = try await Scene()
         let other = try scene.fixture.device("other")
@@ -233,7 +233,7 @@ struct PinTests {
         #expect(try other.notes() == ["one", "two"])
     }
 
-    @Test("a device without memory learns from other clients' manifests that a client's store was rolled back")
+    @Test("A device without memory learns from other clients' manifests that a client's store was rolled back")
     func witnesses() async throws {
         let scene = try await Scene()
         let other = try scene.fixture.device("other")

@@ -101,7 +101,7 @@ struct PropertyListTests {
         #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: dictionary(2_049)) }
     }
 
-    @Test("a manifest cut anywhere or with a flipped bit in any byte is an error or unharmed, never a crash")
+    @Test("A manifest cut anywhere or with a flipped bit in any byte is an error or unharmed, never a crash")
     func damagedManifest() throws {
         let fixture = try Fixture()
         let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)

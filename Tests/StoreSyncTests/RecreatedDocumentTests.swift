@@ -187,7 +187,7 @@ struct RecreatedDocumentTests {
         #expect(try former.notes() == ["old", "new"])
     }
 
-    @Test("F4: the former document's manifests and folders don't open in the new one", arguments: [false, true])
+    @Test("F4: The former document's manifests and folders don't open in the new one", arguments: [false, true])
     func uploadsPutBack(asCreators: Bool) async throws {
         let scene = try await Scene()
         let client = try await scene.creator.register().value.client
@@ -223,7 +223,7 @@ struct RecreatedDocumentTests {
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
     }
 
-    @Test("the former document put back as a whole is refused by a device that has seen its successor")
+    @Test("The former document put back as a whole is refused by a device that has seen its successor")
     func documentPutBack() async throws {
         let scene = try await Scene()
         _ = try await scene.former.pull(overwrite: true).value
@@ -246,7 +246,7 @@ struct RecreatedDocumentTests {
         #expect(try scene.creator.notes() == ["new", "mine"])
     }
 
-    @Test("if only the former document's info is put back, its successor's files don't open, and nothing is lost")
+    @Test("If only the former document's info is put back, its successor's files don't open, and nothing is lost")
     func infoPutBack() async throws {
         let scene = try await Scene()
         let info = "\(scene.fixture.hierarchy.document(scene.fixture.document).documentInfo)"

@@ -7,7 +7,7 @@ import Testing
 @Suite("The hooks of a registration, as TICoreDataSync describes them", .timeLimit(.minutes(60)))
 struct RegistrationHookTests {
     @Test(
-        "R1, R3, R5, R6, R8–R10, R19–R22, R24–R26, R28, R29: a backend's own hooks are called, in TICoreDataSync's order",
+        "R1, R3, R5, R6, R8–R10, R19–R22, R24–R26, R28, R29: A backend's own hooks are called, in TICoreDataSync's order",
         arguments: [false, true]
     )
     func hooksInOrder(isSealed: Bool) async throws {
@@ -34,7 +34,7 @@ struct RegistrationHookTests {
         #expect(!second.contains(.createRegistration) && !second.contains(.saveReadMe), "\(second)")
     }
 
-    @Test("R16, R27: registering a client that is registered already takes one check, and writes nothing")
+    @Test("R16, R27: Registering a client that is registered already takes one check, and writes nothing")
     func knownClient() async throws {
         let fixture = try Fixture()
         let backend = RecordingBackend()
@@ -70,7 +70,7 @@ struct RegistrationHookTests {
     }
 
     @Test(
-        "R20–R22, R24–R26, R28–R30: a hook that fails ends the registration with its error; the next attempt completes",
+        "R20–R22, R24–R26, R28–R30: A hook that fails ends the registration with its error; the next attempt completes",
         arguments: RecordingBackend.Hook.allCases,
         Creation.all
     )

@@ -40,7 +40,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F2, R3, R16–R18: devices that register first at the same time create one application and one document",
+        "F2, R3, R16–R18: Devices that register first at the same time create one application and one document",
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
@@ -66,7 +66,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F2: devices that push first at the same time create one application and document, and later ones are told",
+        "F2: Devices that push first at the same time create one application and document, and later ones are told",
         arguments: Place.allCases
     )
     func pushingFirst(_ place: Place) async throws {
@@ -100,7 +100,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F2: devices with different passwords create one application and key, and losers need the winner's password",
+        "F2: Devices with different passwords create one application and key, and losers need the winner's password",
         arguments: Place.allCases
     )
     func passwords(_ place: Place) async throws {
@@ -144,7 +144,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F1, R15: of a device that wants encryption and a device that wants none, one is registered and one is refused"
+        "F1, R15: Of a device that wants encryption and a device that wants none, one is registered and one is refused"
     )
     func mixedDecisions() async throws {
         for place in Place.allCases {

@@ -7,7 +7,7 @@ struct RemoteCorpusTests {
         .appending(path: "Resources/Corpus")
 
     @Test(
-        "every parser parses each input again without a crash, and throws only errors of this package",
+        "Every parser parses each input again without a crash, and throws only errors of this package",
         arguments: FuzzedRemoteParser.allCases
     )
     func replay(parser: FuzzedRemoteParser) throws {

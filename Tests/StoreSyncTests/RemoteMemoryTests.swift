@@ -78,7 +78,7 @@ struct RemoteMemoryTests {
         return counter.counts.withLock { $0 }
     }
 
-    @Test("of 3,000 manifests of a client 64 are read, 16 at a time, and the user is warned", arguments: [false, true])
+    @Test("Of 3,000 manifests of a client 64 are read, 16 at a time, and the user is warned", arguments: [false, true])
     func manifests(isSealed: Bool) async throws {
         let fixture = try Fixture(password: isSealed ? "correct horse" : nil, isVolatile: false)
         let near = InMemoryBackend()
@@ -98,7 +98,7 @@ struct RemoteMemoryTests {
         #expect(pushed.read == PublishedStores.manifestsRead + 1 && pushed.most == 16)
     }
 
-    @Test("manifests planted above all of a client's own manifests hide these, and the error says so")
+    @Test("Manifests planted above all of a client's own manifests hide these, and the error says so")
     func hidden() async throws {
         let fixture = try Fixture(isVolatile: false)
         let near = InMemoryBackend()
@@ -110,7 +110,7 @@ struct RemoteMemoryTests {
         #expect(counts.read == PublishedStores.manifestsRead)
     }
 
-    @Test("change sets are read from four files at a time, of all clients together")
+    @Test("Change sets are read from four files at a time, of all clients together")
     func changeSets() async throws {
         let fixture = try Fixture()
         let near = InMemoryBackend()
@@ -132,7 +132,7 @@ struct RemoteMemoryTests {
         #expect(counts.read >= 24 && (2...4).contains(counts.most), "\(counts)")
     }
 
-    @Test("a file that announces more bytes than it has makes a device reserve at most 1 MiB")
+    @Test("A file that announces more bytes than it has makes a device reserve at most 1 MiB")
     func announcedLength() async throws {
         let content = RemoteContent(length: 1 << 30) {
             var chunk: [UInt8]? = [1, 2, 3]

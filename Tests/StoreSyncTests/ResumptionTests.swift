@@ -196,7 +196,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "D15: a push that was cut off resumes, and sends at most one chunk again",
+        "D15: A push that was cut off resumes, and sends at most one chunk again",
         arguments: TestDepth.choose(quick: [0.1, 0.8], deep: [0.1, 0.5, 0.8, 0.95]),
         [true, false]
     )
@@ -214,7 +214,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a pull that was cut off resumes, and fetches at most one chunk again",
+        "A pull that was cut off resumes, and fetches at most one chunk again",
         arguments: TestDepth.choose(quick: [0.1, 0.95], deep: [0.1, 0.5, 0.95]),
         [true, false]
     )
@@ -237,7 +237,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "D15: a push of a delta that was cut off resumes, and sends at most one chunk again",
+        "D15: A push of a delta that was cut off resumes, and sends at most one chunk again",
         arguments: TestDepth.choose(quick: [0.5, 0.95], deep: [0.1, 0.5, 0.95])
     )
     func pushingDelta(share: Double) async throws {
@@ -257,7 +257,7 @@ struct ResumptionTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("a push of a delta that was cut off is right although store, base or memory have changed since")
+    @Test("A push of a delta that was cut off is right although store, base or memory have changed since")
     func changedDelta() async throws {
         let scene = try await Scene(chunks: 20)
         _ = try await scene.push()
@@ -288,7 +288,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a pull of a copy and its deltas resumes wherever it was cut off, and fetches at most one chunk again"
+        "A pull of a copy and its deltas resumes wherever it was cut off, and fetches at most one chunk again"
     )
     func pullingDeltas() async throws {
         let scene = try await Scene(chunks: 14)
@@ -311,7 +311,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a pull that was cut off after all its deltas had arrived fetches nothing again, unless they are damaged",
+        "A pull that was cut off after all its deltas had arrived fetches nothing again, unless they are damaged",
         arguments: [0, 1, 2, 3]
     )
     func applying(damage: Int) async throws {
@@ -346,7 +346,7 @@ struct ResumptionTests {
         try scene.expectPulled()
     }
 
-    @Test("a pull of a copy and its deltas resumes if another delta follows, and starts over for another copy")
+    @Test("A pull of a copy and its deltas resumes if another delta follows, and starts over for another copy")
     func folded() async throws {
         let scene = try await Scene(chunks: 14)
         try await scene.pushDeltas()
@@ -367,7 +367,7 @@ struct ResumptionTests {
         try scene.expectPulled()
     }
 
-    @Test("a push that is cut off again and again completes, a chunk at a time")
+    @Test("A push that is cut off again and again completes, a chunk at a time")
     func manyCuts() async throws {
         let scene = try await Scene(chunks: 8)
         for _ in 0..<7 { try await scene.pushCutOff(after: Self.sealedChunk + 200) }
@@ -375,7 +375,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "P16: a push that was cut off resumes with another choice of compression",
+        "P16: A push that was cut off resumes with another choice of compression",
         arguments: [StoreCompression.off, .strong]
     )
     func otherCompression(compression: StoreCompression) async throws {
@@ -391,7 +391,7 @@ struct ResumptionTests {
         #expect(try await scene.a.verify().value.problems.isEmpty)
     }
 
-    @Test("a push that was cut off resumes among compressed chunks of different lengths")
+    @Test("A push that was cut off resumes among compressed chunks of different lengths")
     func compressed() async throws {
         let scene = try await Scene(chunks: 6)
         var generator = SplitMix64(seed: 2)
@@ -408,7 +408,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a push that was cut off resumes although the store has changed before, at or after the cut",
+        "A push that was cut off resumes although the store has changed before, at or after the cut",
         arguments: [0, 2, 3, 6]
     )
     func changed(chunk: Int64) async throws {
@@ -420,7 +420,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a push that isn't sealed resumes before the chunk that has changed since, whatever the file's date",
+        "A push that isn't sealed resumes before the chunk that has changed since, whatever the file's date",
         arguments: [0, 2, 3, 7, nil] as [Int64?]
     )
     func changedPlain(chunk: Int64?) async throws {
@@ -436,7 +436,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a pull that isn't sealed fetches everything again if its partial download was damaged since",
+        "A pull that isn't sealed fetches everything again if its partial download was damaged since",
         arguments: [0, 2, 100]
     )
     func damagedPlainArrival(chunk: Int64) async throws {
@@ -452,7 +452,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a push that was cut off completes although the store has grown or shrunk since",
+        "A push that was cut off completes although the store has grown or shrunk since",
         arguments: [1, 2, 3, 4, 5, 9]
     )
     func resized(chunks: Int) async throws {
@@ -465,7 +465,7 @@ struct ResumptionTests {
         _ = try await scene.push()
     }
 
-    @Test("a push that was cut off is right, but takes longer, if its journal is damaged anywhere or lost")
+    @Test("A push that was cut off is right, but takes longer, if its journal is damaged anywhere or lost")
     func damagedJournal() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
@@ -492,7 +492,7 @@ struct ResumptionTests {
         #expect(try await scene.push() > 2 * Self.sealedChunk)
     }
 
-    @Test("a push of which the remote has kept nothing starts over")
+    @Test("A push of which the remote has kept nothing starts over")
     func nothingKept() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
@@ -502,7 +502,7 @@ struct ResumptionTests {
         #expect(try await scene.push() > 3 * Self.sealedChunk)
     }
 
-    @Test("a push that is cancelled is discarded, and leaves nothing behind")
+    @Test("A push that is cancelled is discarded, and leaves nothing behind")
     func cancelled() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk, by: CancellationError())
@@ -513,7 +513,7 @@ struct ResumptionTests {
         #expect(try await scene.push() > 3 * Self.sealedChunk)
     }
 
-    @Test("a push that was cut off is discarded if another device has pushed since")
+    @Test("A push that was cut off is discarded if another device has pushed since")
     func overtaken() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
@@ -526,7 +526,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a push that was cut off after the store's last byte and before publication starts over under another name",
+        "A push that was cut off after the store's last byte and before publication starts over under another name",
         arguments: [true, false]
     )
     func cutOffBeforePublication(isSealed: Bool) async throws {
@@ -571,7 +571,7 @@ struct ResumptionTests {
         #expect(report.problems.isEmpty, "\(report)")
     }
 
-    @Test("a pull whose partial download was damaged in any chunk, wherever it was cut off, notices it and starts over")
+    @Test("A pull whose partial download was damaged in any chunk, wherever it was cut off, notices it and starts over")
     func damagedArrival() async throws {
         let scene = try await Scene(chunks: 6)
         for cut in 2..<6 as Range<Int64> {
@@ -589,7 +589,7 @@ struct ResumptionTests {
         }
     }
 
-    @Test("a pull whose partial download is missing or shorter than its journal says resumes with what is there")
+    @Test("A pull whose partial download is missing or shorter than its journal says resumes with what is there")
     func shortArrival() async throws {
         let scene = try await Scene(chunks: 6)
         for length in [nil, 0, Self.chunk - 1, 2 * Self.chunk, 3 * Self.chunk - 1] {
@@ -610,7 +610,7 @@ struct ResumptionTests {
         }
     }
 
-    @Test("a pull that resumes an undamaged download of a damaged upload is refused")
+    @Test("A pull that resumes an undamaged download of a damaged upload is refused")
     func damagedUpload() async throws {
         let scene = try await Scene(chunks: 6)
         _ = try await scene.pullCutOff(after: 4 * Self.sealedChunk)
@@ -621,7 +621,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "a pull resumes after expired credentials too, and leaves nothing behind if it can't be resumed",
+        "A pull resumes after expired credentials too, and leaves nothing behind if it can't be resumed",
         arguments: [RemoteError.Code.unavailable, .unauthorized, .notAllowed, .wrongLength]
     )
     func refusedPull(code: RemoteError.Code) async throws {
@@ -635,7 +635,7 @@ struct ResumptionTests {
         #expect(isResumed ? fetched <= 3 * Self.sealedChunk : fetched > 5 * Self.sealedChunk, "\(fetched)")
     }
 
-    @Test("a pull that was cut off leaves nothing behind if the store turns out to exist already")
+    @Test("A pull that was cut off leaves nothing behind if the store turns out to exist already")
     func alreadyThere() async throws {
         let scene = try await Scene(chunks: 3)
         _ = try await scene.a.push().value
@@ -652,7 +652,7 @@ struct ResumptionTests {
         #expect(names == ["state", "store.sqlite"])
     }
 
-    @Test("a pull is discarded for a newer generation, but its whole copy is resumed if that generation builds on it")
+    @Test("A pull is discarded for a newer generation, but its whole copy is resumed if that generation builds on it")
     func newerGeneration() async throws {
         let scene = try await Scene(chunks: 6)
         _ = try await scene.a.push().value

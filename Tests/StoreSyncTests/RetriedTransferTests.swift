@@ -10,7 +10,7 @@ import Testing
 @Suite("Transfers that are retried", .timeLimit(.minutes(60)))
 struct RetriedTransferTests {
     @Test(
-        "D10: a push and a pull of which any one request fails succeed in the next attempt of the same run",
+        "D10: A push and a pull of which any one request fails succeed in the next attempt of the same run",
         arguments: [nil, "secret"]
     )
     func everyRequest(password: String?) async throws {

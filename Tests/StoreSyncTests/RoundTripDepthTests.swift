@@ -187,7 +187,7 @@ struct RoundTripDepthTests {
         #expect(try await a.items() == ["a": "1", "b": "1"])
     }
 
-    @Test("the status of 100 documents is four round trips deep")
+    @Test("The status of 100 documents is four round trips deep")
     func status() async throws {
         let fixture = try Fixture()
         let near = InMemoryBackend()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Pushing and pulling between devices", .timeLimit(.minutes(60)))
 struct RoundTripTests {
-    @Test("what one device pushes, another pulls, and back", arguments: [true, false])
+    @Test("What one device pushes, another pulls, and back", arguments: [true, false])
     func thereAndBack(inMemory: Bool) async throws {
         let fixture = try Fixture()
         let memory: InMemoryBackend? = inMemory ? InMemoryBackend() : nil
@@ -26,7 +26,7 @@ struct RoundTripTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("an unchanged store keeps its generation, on the device that pushed it and the device that pulled it")
+    @Test("An unchanged store keeps its generation, on the device that pushed it and the device that pulled it")
     func unchanged() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

@@ -90,7 +90,7 @@ struct SealTests {
         }
     }
 
-    @Test("D19: chunks of another content that another attempt of the push has sealed are refused, in every mixture")
+    @Test("D19: Chunks of another content that another attempt of the push has sealed are refused, in every mixture")
     func mixedContent() async throws {
         let scene = try await Scene()
         var generator = SplitMix64(seed: 2)
@@ -104,7 +104,7 @@ struct SealTests {
         try await scene.expectPulled("restored")
     }
 
-    @Test("chunks of the same content that another attempt of the push has sealed are accepted, in every mixture")
+    @Test("Chunks of the same content that another attempt of the push has sealed are accepted, in every mixture")
     func mixedAttempts() async throws {
         let scene = try await Scene()
         let other = try scene.attempt(scene.content)
@@ -116,7 +116,7 @@ struct SealTests {
         #expect(try await scene.a.verify().value.problems.isEmpty)
     }
 
-    @Test("D19: a store whose chunks were dropped, repeated or exchanged is refused")
+    @Test("D19: A store whose chunks were dropped, repeated or exchanged is refused")
     func rearranged() async throws {
         let scene = try await Scene()
         let chunks = (0..<4).map {
@@ -133,7 +133,7 @@ struct SealTests {
         }
     }
 
-    @Test("D19: applied sets that another attempt of the push has sealed from another content are refused")
+    @Test("D19: Applied sets that another attempt of the push has sealed from another content are refused")
     func appliedSets() async throws {
         let scene = try await Scene()
         for file in WholeStoreFile.appliedSets {
@@ -171,7 +171,7 @@ struct SealTests {
         try await scene.expectRefused(.tampered, "another salt")
     }
 
-    @Test("a pull doesn't digest a store that its seals prove, and verify does")
+    @Test("A pull doesn't digest a store that its seals prove, and verify does")
     func shortcut() async throws {
         let scene = try await Scene()
         // No push writes such a manifest.

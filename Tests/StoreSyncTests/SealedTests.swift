@@ -45,7 +45,7 @@ struct SealedTests {
         }
     }
 
-    @Test("R14, R15, F5: after a wrong password the question is repeated and says so, as often as it's answered")
+    @Test("R14, R15, F5: After a wrong password the question is repeated and says so, as often as it's answered")
     func wrongPassword() async throws {
         let fixture = try Fixture(password: Self.password)
         _ = try await fixture.device("first").register().value
@@ -80,7 +80,7 @@ struct SealedTests {
         #expect(try fixture.files() == after)
     }
 
-    @Test("R13, R38: a device that has the keys is asked nothing, and refuses a key file that isn't its application's")
+    @Test("R13, R38: A device that has the keys is asked nothing, and refuses a key file that isn't its application's")
     func keysAreKept() async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")
@@ -108,7 +108,7 @@ struct SealedTests {
 
     // MARK: The password is changed
 
-    @Test("a password that another device sets while the user is asked is accepted, also after a wrong one")
+    @Test("A password that another device sets while the user is asked is accepted, also after a wrong one")
     func changedWhileAsked() async throws {
         let fixture = try Fixture(password: Self.password)
         let first = try fixture.device("first")
@@ -148,7 +148,7 @@ struct SealedTests {
     }
 
     @Test(
-        "a password change writes only one file, devices with keys continue, and the old password and file are refused"
+        "A password change writes only one file, devices with keys continue, and the old password and file are refused"
     )
     func passwordChange() async throws {
         let fixture = try Fixture(password: Self.password)
@@ -191,7 +191,7 @@ struct SealedTests {
         #expect(await code { try await b.register().value } == .rolledBack)
     }
 
-    @Test("the password of an application that isn't encrypted, or doesn't exist, can't be changed")
+    @Test("The password of an application that isn't encrypted, or doesn't exist, can't be changed")
     func passwordChangeRefused() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")
@@ -209,7 +209,7 @@ struct SealedTests {
         #expect(await code { try await change() } == .encryptionMismatch)
     }
 
-    @Test("a device that has seen a newer state refuses a remote that was put back, until the user accepts it")
+    @Test("A device that has seen a newer state refuses a remote that was put back, until the user accepts it")
     func putBack() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -283,7 +283,7 @@ struct SealedTests {
     }
 
     @Test(
-        "F1–F4, F9: encryption can't be switched off from outside, and nothing is written in plaintext",
+        "F1–F4, F9: Encryption can't be switched off from outside, and nothing is written in plaintext",
         arguments: Attack.allCases
     )
     func attack(_ attack: Attack) async throws {
@@ -326,7 +326,7 @@ struct SealedTests {
         }
     }
 
-    @Test("if the root is unmounted, the application is missing, and nothing is written, forgotten or asked")
+    @Test("If the root is unmounted, the application is missing, and nothing is written, forgotten or asked")
     func unmounted() async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")
@@ -353,7 +353,7 @@ struct SealedTests {
     }
 
     @Test(
-        "an application that a synced folder has partly delivered is incomplete or joined, and no other is created"
+        "An application that a synced folder has partly delivered is incomplete or joined, and no other is created"
     )
     func deliveredSubsets() async throws {
         let fixture = try Fixture(password: Self.password)
@@ -410,7 +410,7 @@ struct SealedTests {
         #expect(try fixture.files() == before)
     }
 
-    @Test("a file with a manifest's name that isn't sealed doesn't hide the existing store")
+    @Test("A file with a manifest's name that isn't sealed doesn't hide the existing store")
     func plantedManifest() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -429,7 +429,7 @@ struct SealedTests {
         #expect(try await a.pull(from: upload.client, overwrite: true).value.generation == upload.generation)
     }
 
-    @Test("F7: parameters of a password hash that are too low or too high are refused before anything is computed")
+    @Test("F7: Parameters of a password hash that are too low or too high are refused before anything is computed")
     func parameters() async throws {
         let fixture = try Fixture(password: Self.password)
         _ = try await fixture.device("first").register().value

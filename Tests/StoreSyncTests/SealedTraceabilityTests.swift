@@ -16,7 +16,7 @@ struct SealedTraceabilityTests {
     }
 
     @Test(
-        "R7–R9, R24, R25, H19, H20: the first client saves the salt and a file that only the password opens",
+        "R7–R9, R24, R25, H19, H20: The first client saves the salt and a file that only the password opens",
         arguments: [true, false]
     )
     func firstClient(movesDirectories: Bool) async throws {
@@ -41,7 +41,7 @@ struct SealedTraceabilityTests {
         #expect(salts.count == 2)
     }
 
-    @Test("R13–R15, R22, R26, R35, P14: a device is asked for the password once, and proves it with the saved file")
+    @Test("R13–R15, R22, R26, R35, P14: A device is asked for the password once, and proves it with the saved file")
     func secondClient() async throws {
         let fixture = try Fixture(password: Self.password)
         let backend = RecordingBackend()
@@ -63,7 +63,7 @@ struct SealedTraceabilityTests {
         #expect(!calls.contains(.saveSalt) && !calls.contains(.createPasswordTest))
     }
 
-    @Test("R23: a salt without a registration is fetched, and its content or the hook's error decides what is reported")
+    @Test("R23: A salt without a registration is fetched, and its content or the hook's error decides what is reported")
     func saltAlone() async throws {
         let fixture = try Fixture(password: Self.password)
         let (backend, hierarchy) = (RecordingBackend(), Self.hierarchy(fixture))
@@ -79,7 +79,7 @@ struct SealedTraceabilityTests {
         #expect(await code { try await device.register().value } == .unsupportedFormat)
     }
 
-    @Test("R11, R12, P14: an application without a salt is joined without encryption")
+    @Test("R11, R12, P14: An application without a salt is joined without encryption")
     func noSalt() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("second")
@@ -99,7 +99,7 @@ struct SealedTraceabilityTests {
     }
 
     @Test(
-        "R16, R17, R27, R37: whether the client's directory exists decides whether it's created",
+        "R16, R17, R27, R37: Whether the client's directory exists decides whether it's created",
         arguments: [false, true]
     )
     func clientDirectory(isSealed: Bool) async throws {
@@ -118,7 +118,7 @@ struct SealedTraceabilityTests {
         }
     }
 
-    @Test("P16: a whole store is compressed for its transfer where it's sealed and becomes smaller, not elsewhere")
+    @Test("P16: A whole store is compressed for its transfer where it's sealed and becomes smaller, not elsewhere")
     func compression() async throws {
         var generator = SystemRandomNumberGenerator()
         let random = Data((0..<1 << 20).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
@@ -137,7 +137,7 @@ struct SealedTraceabilityTests {
         }
     }
 
-    @Test("P16: a store is compressed as hard as the app asks, and other devices read it whatever the choice")
+    @Test("P16: A store is compressed as hard as the app asks, and other devices read it whatever the choice")
     func compressionOfAChoice() async throws {
         // Repetitions at a distance, which a harder search finds.
         let words = (0..<400).map { "\($0 &* 2_654_435_761 % 1_000_003)" }

@@ -26,7 +26,7 @@ struct SealedVerificationTests {
         func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
     }
 
-    @Test("a note on a removed client is opened, and is a problem if it wasn't sealed for its path")
+    @Test("A note on a removed client is opened, and is a problem if it wasn't sealed for its path")
     func notes() async throws {
         let scene = try await Scene()
         let document = scene.hierarchy.document(scene.fixture.document)
@@ -50,7 +50,7 @@ struct SealedVerificationTests {
         }
     }
 
-    @Test("a repair while the share isn't mounted doesn't forget this device's staging directories")
+    @Test("A repair while the share isn't mounted doesn't forget this device's staging directories")
     func unmounted() async throws {
         let scene = try await Scene()
         let (fixture, device) = (scene.fixture, scene.known)
@@ -69,7 +69,7 @@ struct SealedVerificationTests {
         #expect(try fixture.files().keys.allSatisfy { !$0.hasPrefix(name) })
     }
 
-    @Test("a missing salt is a problem until a device registers that doesn't know the application")
+    @Test("A missing salt is a problem until a device registers that doesn't know the application")
     func salt() async throws {
         let scene = try await Scene()
         try FileManager.default.removeItem(at: scene.url(scene.hierarchy.salt))
@@ -86,7 +86,7 @@ struct SealedVerificationTests {
     }
 
     @Test(
-        "without its registration, an encrypted application isn't taken for one without encryption, but for incomplete"
+        "Without its registration, an encrypted application isn't taken for one without encryption, but for incomplete"
     )
     func registration() async throws {
         let scene = try await Scene()
@@ -110,7 +110,7 @@ struct SealedVerificationTests {
         }
     }
 
-    @Test("a damaged key file is a problem: devices with the keys check the rest, others only read it, with a warning")
+    @Test("A damaged key file is a problem: devices with the keys check the rest, others only read it, with a warning")
     func keyFile() async throws {
         let scene = try await Scene()
         let url = scene.url(scene.hierarchy.passwordTest)
@@ -150,7 +150,7 @@ struct SealedVerificationTests {
         }
     }
 
-    @Test("a file that the storage refuses to read is a problem, and all others are checked")
+    @Test("A file that the storage refuses to read is a problem, and all others are checked")
     func unreadable() async throws {
         let scene = try await Scene()
         let sound = try await scene.known.verify().value

@@ -32,7 +32,7 @@ struct ShareRoundTripTests {
     // and creating a file exclusively takes six requests. If a PUT is atomic, a push to a known document creates no
     // file exclusively. The limits leave room for one more, since concurrent requests may run in another order.
     @Test(
-        "registering, pushing and pulling stay within their limits of round trips",
+        "Registering, pushing and pulling stay within their limits of round trips",
         arguments: DistantShare.Kind.allCases,
         [false, true]
     )
@@ -57,7 +57,7 @@ struct ShareRoundTripTests {
     }
 
     @Test(
-        "a push by an unregistered device to an empty share stays within its limit of round trips",
+        "A push by an unregistered device to an empty share stays within its limit of round trips",
         arguments: DistantShare.Kind.allCases,
         [false, true]
     )
@@ -70,7 +70,7 @@ struct ShareRoundTripTests {
     }
 
     @Test(
-        "a manifest of which a proxy forwards only half is noticed, and nothing of it remains",
+        "A manifest of which a proxy forwards only half is noticed, and nothing of it remains",
         arguments: [DistantShare.Kind.apache, .lighttpd]
     )
     func cutOffManifest(kind: DistantShare.Kind) async throws {
@@ -89,7 +89,7 @@ struct ShareRoundTripTests {
         #expect(contents.withLock { $0.entries.keys.count { $0.contains("/manifest-") } } == 1)
     }
 
-    @Test("creating a directory concurrently where a file exists fails at least once, and the file stays a file")
+    @Test("Creating a directory concurrently where a file exists fails at least once, and the file stays a file")
     func fileInTheWay() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let contents = Locked(DistantShare.Contents())
@@ -118,7 +118,7 @@ struct ShareRoundTripTests {
         }
     }
 
-    @Test("the status of 100 documents is four round trips deep", arguments: DistantShare.Kind.allCases)
+    @Test("The status of 100 documents is four round trips deep", arguments: DistantShare.Kind.allCases)
     func status(kind: DistantShare.Kind) async throws {
         let fixture = try Fixture()
         let contents = Locked(DistantShare.Contents())

@@ -31,7 +31,7 @@ struct TraceabilityTests {
 
     // MARK: The delegate
 
-    @Test("R2, R4, R34: the delegate is asked while the operation is paused, and other operations run meanwhile")
+    @Test("R2, R4, R34: The delegate is asked while the operation is paused, and other operations run meanwhile")
     func delegate() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend()
@@ -89,7 +89,7 @@ struct TraceabilityTests {
         _ = try await known.value
     }
 
-    @Test("R4, R15: a decision to encrypt is never followed by a plaintext write")
+    @Test("R4, R15: A decision to encrypt is never followed by a plaintext write")
     func encryptionDecision() async throws {
         let fixture = try Fixture()
         let backend = RecordingBackend()
@@ -111,7 +111,7 @@ struct TraceabilityTests {
     // MARK: Attributes and files
 
     @Test(
-        "H1–H5, R5, R6, R10, R31: the first client creates the whole structure, and nothing else",
+        "H1–H5, R5, R6, R10, R31: The first client creates the whole structure, and nothing else",
         arguments: [true, false]
     )
     func structure(movesDirectories: Bool) async throws {
@@ -144,7 +144,7 @@ struct TraceabilityTests {
     }
 
     @Test(
-        "H4–H6, R17, R18, R31–R33, R37: a client's information is saved once, and again only if it's missing"
+        "H4–H6, R17, R18, R31–R33, R37: A client's information is saved once, and again only if it's missing"
     )
     func clientAttributes() async throws {
         let fixture = try Fixture()
@@ -169,7 +169,7 @@ struct TraceabilityTests {
         #expect(try await registration.savedDeviceInfo(on: device).description == "second words")
     }
 
-    @Test("R38, H4, H19: the client's file is deviceInfo.plist, and salt and test belong in Encryption")
+    @Test("R38, H4, H19: The client's file is deviceInfo.plist, and salt and test belong in Encryption")
     func decidedContradictions() throws {
         let hierarchy = ApplicationHierarchy(try RemoteIdentifier("app"))
         let client = try RemoteIdentifier("client")
@@ -178,7 +178,7 @@ struct TraceabilityTests {
         #expect("\(hierarchy.passwordTest)".hasSuffix("app/Encryption/test.ticdsync"))
     }
 
-    @Test("H7–H14: a document has TICoreDataSync's directories, and the info of its first registrant")
+    @Test("H7–H14: A document has TICoreDataSync's directories, and the info of its first registrant")
     func documentStructure() async throws {
         let fixture = try Fixture()
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
@@ -223,7 +223,7 @@ struct TraceabilityTests {
     }
 
     @Test(
-        "H10: a client that was removed from a document must replace its store before it pushes, which ends the removal"
+        "H10: A client that was removed from a document must replace its store before it pushes, which ends the removal"
     )
     func removedFromDocument() async throws {
         let fixture = try Fixture()
@@ -249,7 +249,7 @@ struct TraceabilityTests {
 
     // MARK: Whole stores
 
-    @Test("H15–H18: every store is pushed with both files of applied sets, also under TICoreDataSync's fixed names")
+    @Test("H15–H18: Every store is pushed with both files of applied sets, also under TICoreDataSync's fixed names")
     func appliedSetsTravel() async throws {
         let fixture = try Fixture()
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
@@ -285,7 +285,7 @@ struct TraceabilityTests {
         #expect(FileManager.default.fileExists(atPath: store.path))
     }
 
-    @Test("H17: a store may be any file")
+    @Test("H17: A store may be any file")
     func anyStore() async throws {
         let fixture = try Fixture()
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The digests of a file on all cores")
 struct FileDigestsTests {
-    @Test("a pass over a file computes its root and the digests of its blocks, whatever pieces it comes in")
+    @Test("A pass over a file computes its root and the digests of its blocks, whatever pieces it comes in")
     func pass() async throws {
         let pages = EpochKey(master: MasterKey(), epoch: UUID()).pageHash
         let bytes = [UInt8].noise((3 << 20) + 5000)
@@ -26,7 +26,7 @@ struct FileDigestsTests {
         #expect(found.root == hasher.finalize() && found.byteCount == Int64(bytes.count))
     }
 
-    @Test("the key of the pages' digests is derived as the format says, and each application has its own")
+    @Test("The key of the pages' digests is derived as the format says, and each application has its own")
     func key() throws {
         let master = try MasterKey(SecretBytes(copying: [UInt8](0..<32)))
         let expected = try #require(

@@ -7,7 +7,7 @@ import ThreadSupport
 
 @Suite("The formats, by files that an earlier version wrote", .timeLimit(.minutes(60)))
 struct FormatVectorTests {
-    @Test("earlier sealed files open", arguments: FormatVectors.sealed)
+    @Test("Earlier sealed files open", arguments: FormatVectors.sealed)
     func opens(vector: FormatVectors.Sealed) throws {
         let file = try FormatVectors.read(vector.name)
         #expect(try FormatVectors.key().open(file, as: vector.context, upTo: 1 << 20) == vector.content)
@@ -17,7 +17,7 @@ struct FormatVectorTests {
         }
     }
 
-    @Test("an earlier key file opens, and equals the file that this version writes")
+    @Test("An earlier key file opens, and equals the file that this version writes")
     func keyFile() async throws {
         let file = try KeyFile(FormatVectors.read("test.ticdsync"))
         #expect(try await file.open(with: Password(FormatVectors.password)) == FormatVectors.key().master)
@@ -41,7 +41,7 @@ struct FormatVectorTests {
         return try #require(summary.withLock { $0 })
     }
 
-    @Test("a program in another language, written only from the article, opens all files and refuses a swapped file")
+    @Test("A program in another language, written only from the article, opens all files and refuses a swapped file")
     func independentReader() async throws {
         let process = Process()
         // Debian's own Python, which has the packages that `.ci/prepare` installs.

@@ -114,7 +114,7 @@ struct KeyFileTests {
         #expect(error?.code == code)
     }
 
-    @Test("F5, D19: a new password gives another file for the same key, with a fresh salt and no weaker parameters")
+    @Test("F5, D19: A new password gives another file for the same key, with a fresh salt and no weaker parameters")
     func passwordChange() async throws {
         let master = MasterKey()
         let file = try await Self.create("alt", master)
@@ -139,7 +139,7 @@ struct KeyFileTests {
         #expect(foreign?.code == .wrongKey)
     }
 
-    @Test("the salt file is a copy of the salt, and is refused when it's damaged")
+    @Test("The salt file is a copy of the salt, and is refused when it's damaged")
     func saltFile() async throws {
         let file = try await Self.create()
         let salt = SaltFile(for: file)

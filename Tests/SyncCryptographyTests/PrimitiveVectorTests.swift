@@ -6,7 +6,7 @@ import Testing
 @Suite("The primitives compute the published values")
 struct PrimitiveVectorTests {
     @Test(
-        "BLAKE2b with a key: known answers of its reference implementation",
+        "BLAKE2b with a key: Known answers of its reference implementation",
         arguments: [
             (
                 0,

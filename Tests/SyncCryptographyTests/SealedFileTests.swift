@@ -34,7 +34,7 @@ struct SealedFileTests {
         for sealed in sealed { #expect(!String(decoding: sealed, as: UTF8.self).contains("CANARY")) }
     }
 
-    @Test("a chunk that compression doesn't make smaller is stored as it is")
+    @Test("A chunk that compression doesn't make smaller is stored as it is")
     func incompressible() throws {
         let key = try Fixture.key()
         let content: [UInt8] = .noise(4096) + .text(4096) + .noise(100, seed: 2)

@@ -61,7 +61,7 @@ struct SealsTests {
         }
     }
 
-    @Test("D19: chunks of several attempts open together, and their digest is that of no attempt")
+    @Test("D19: Chunks of several attempts open together, and their digest is that of no attempt")
     func mixed() async throws {
         try await SealingWorkers.withWorkers { workers in
             // The third attempt has the content of the first.
@@ -91,7 +91,7 @@ struct SealsTests {
         }
     }
 
-    @Test("D19: a flipped bit anywhere in a record, and dropped, repeated or exchanged records never give a digest")
+    @Test("D19: A flipped bit anywhere in a record, and dropped, repeated or exchanged records never give a digest")
     func changed() async throws {
         try await SealingWorkers.withWorkers { workers in
             let content = [UInt8].noise(40)

@@ -62,7 +62,7 @@ struct SecretTests {
     }
 
     @Test(
-        "F3: a password is UTF-8 in its normal form, without one line end, and otherwise unchanged",
+        "F3: A password is UTF-8 in its normal form, without one line end, and otherwise unchanged",
         arguments: [
             ("geheim", "geheim"), ("geheim\n", "geheim"), ("geheim\r\n", "geheim"), ("geheim\n\n", "geheim\n"),
             (" ge heim ", " ge heim "), ("Zu\u{308}rich", "Z\u{FC}rich"), ("\u{212B}", "\u{C5}"), ("\n\n", "\n"),
@@ -77,7 +77,7 @@ struct SecretTests {
         }
     }
 
-    @Test("a password that is empty, too long or not UTF-8 is refused with a typed error")
+    @Test("A password that is empty, too long or not UTF-8 is refused with a typed error")
     func refusedPasswords() throws {
         for text in ["", "\n", "\r\n"] {
             #expect(failure { try Password(text) }?.code == .invalidPassword)
@@ -91,7 +91,7 @@ struct SecretTests {
         #expect(failure { try Password(growing) }?.code == .invalidPassword)
     }
 
-    @Test("a password whose normal form the system gets wrong is refused rather than cut off")
+    @Test("A password whose normal form the system gets wrong is refused rather than cut off")
     func manyMarks() throws {
         for count in [1, 10, 63, 64, 65, 100, 1000] {
             // In normal form each of these marks is two marks.
@@ -106,13 +106,13 @@ struct SecretTests {
         }
     }
 
-    @Test("F3: passwords are equal after normalization, and different passwords aren't")
+    @Test("F3: Passwords are equal after normalization, and different passwords aren't")
     func passwordEquality() throws {
         #expect(try Password("Zu\u{308}rich") == Password("Z\u{FC}rich\n"))
         #expect(try Password("a") != Password("a "))
     }
 
-    @Test("no description, mirror, dump or error shows a secret")
+    @Test("No description, mirror, dump or error shows a secret")
     func descriptions() async throws {
         let text = "CANARYCANARYCANARYCANARYCANARY!!"
         let secret = SecretBytes(copying: text.utf8)

@@ -51,7 +51,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("digesting on all cores gives the root that the hasher gives", arguments: [0, 1, 1 << 20, 5_000_000])
+    @Test("Digesting on all cores gives the root that the hasher gives", arguments: [0, 1, 1 << 20, 5_000_000])
     func contentRoot(count: Int) async throws {
         let content = [UInt8].noise(count)
         var hasher = ContentRootHasher()
@@ -66,7 +66,7 @@ struct StreamingTests {
     }
 
     @Test(
-        "compression takes less effort while the workers are busy and more while they wait for the medium, and the file opens"
+        "Compression takes less effort while the workers are busy and more while they wait for the medium, and the file opens"
     )
     func adaptiveCompression() async throws {
         var effort = CompressionEffort(.adaptive)
@@ -93,7 +93,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("a pass that waits for its workers compresses less than a pass that waits for its medium", arguments: 0..<5)
+    @Test("A pass that waits for its workers compresses less than a pass that waits for its medium", arguments: 0..<5)
     func effortOfAPass(seed: UInt64) async throws {
         let key = try Fixture.key()
         // Rows that are alike, whose repetitions a harder search finds.
@@ -185,7 +185,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("D19: a damaged file gives only authentic chunks in order, and then the error")
+    @Test("D19: A damaged file gives only authentic chunks in order, and then the error")
     func damage() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(3 * 4096 + 100)
@@ -264,7 +264,7 @@ struct StreamingTests {
         #expect(exploration.distinctOrders > 200, "\(exploration)")
     }
 
-    @Test("several files share the workers concurrently")
+    @Test("Several files share the workers concurrently")
     func severalFiles() async throws {
         let key = try Fixture.key()
         let exploration = try await Simulation.explore(seeds: 0..<100) { _ in

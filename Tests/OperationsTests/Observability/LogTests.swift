@@ -31,7 +31,7 @@ struct LogTests {
 
     private func named(_ name: String) -> OperationOptions { OperationOptions(name: name) }
 
-    @Test("a start and an end are logged with identifier, name, outcome, duration and error")
+    @Test("A start and an end are logged with identifier, name, outcome, duration and error")
     func startAndEnd() async throws {
         var ids: [String] = []
         ids = try await Simulation.run(seed: 1) { simulation in
@@ -76,7 +76,7 @@ struct LogTests {
         #expect(handler.entries.allSatisfy { $0.level == .debug })
     }
 
-    @Test("P25: messages about an operation, and those of the operation itself, carry the client's identifier")
+    @Test("P25: Messages about an operation, and those of the operation itself, carry the client's identifier")
     func client() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation))
@@ -88,7 +88,7 @@ struct LogTests {
         }
     }
 
-    @Test("P25: the explanation of an operation names the client")
+    @Test("P25: The explanation of an operation names the client")
     func clientInExplanation() {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in }, options: OperationOptions(clientIdentifier: "phone"))
@@ -103,7 +103,7 @@ struct LogTests {
         #expect("\(other.explain())" == "ready in \"operations\": the supervisor is suspended")
     }
 
-    @Test("an operation that several handles share is logged once")
+    @Test("An operation that several handles share is logged once")
     func joined() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation))
@@ -116,7 +116,7 @@ struct LogTests {
         #expect(entries("operation ended").count == 1)
     }
 
-    @Test("a retry is logged with the error of the previous attempt")
+    @Test("A retry is logged with the error of the previous attempt")
     func retry() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation))
@@ -132,7 +132,7 @@ struct LogTests {
         #expect(retries.first?.metadata["operation.delay"] == "\(Duration.seconds(4))")
     }
 
-    @Test("a stall is a warning, by the supervisor's or the operation's timeout; the cancel policy fails the operation")
+    @Test("A stall is a warning, by the supervisor's or the operation's timeout; the cancel policy fails the operation")
     func stall() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = configuration(simulation)
@@ -167,7 +167,7 @@ struct LogTests {
         #expect(warnings.first?.metadata["operation.stallTimeout"] == "\(Duration.seconds(10))")
     }
 
-    @Test("a supervisor that suspends itself logs an error")
+    @Test("A supervisor that suspends itself logs an error")
     func suspension() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = configuration(simulation)
@@ -183,7 +183,7 @@ struct LogTests {
         #expect(errors.first?.metadata["supervisor.maximumFailures"] == "1")
     }
 
-    @Test("an abandoned operation is logged as a warning, and nothing else is above debug")
+    @Test("An abandoned operation is logged as a warning, and nothing else is above debug")
     func abandoned() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation, level: .info))
@@ -207,7 +207,7 @@ struct LogTests {
         #expect(handler.entries.first?.metadata["operation.name"] == "uncooperative")
     }
 
-    @Test("an operation is logged by its own supervisor, also if another supervisor's operation lets it start")
+    @Test("An operation is logged by its own supervisor, also if another supervisor's operation lets it start")
     func severalSupervisors() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let other = OperationSupervisor(.init(simulation))
@@ -219,7 +219,7 @@ struct LogTests {
         #expect(entries("operation").compactMap { $0.metadata["operation.name"] } == ["second", "second"])
     }
 
-    @Test("a log handler may add a dependency, also when a child is added")
+    @Test("A log handler may add a dependency, also when a child is added")
     func dependencyInLogHandler() async throws {
         let dependent = Locked<(any OperationReference)?>(nil)
         try await Simulation.run(seed: 1) { simulation in

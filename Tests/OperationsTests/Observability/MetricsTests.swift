@@ -42,7 +42,7 @@ struct MetricsTests {
         #expect(try ended("cancelled", in: metrics) == 2)
     }
 
-    @Test("the numbers of waiting and running operations are reported as they change; a paused operation is waiting")
+    @Test("The numbers of waiting and running operations are reported as they change; a paused operation is waiting")
     func counts() async throws {
         let metrics = TestMetrics()
         try await Simulation.run(seed: 1) { simulation in
@@ -68,7 +68,7 @@ struct MetricsTests {
         #expect(waiting.allSatisfy { $0 >= 0 })
     }
 
-    @Test("a run's duration includes all its attempts and the waits between them; without a run there is none")
+    @Test("A run's duration includes all its attempts and the waits between them; without a run there is none")
     func durationsAndRetries() async throws {
         let metrics = TestMetrics()
         try await Simulation.run(seed: 1) { simulation in
@@ -90,7 +90,7 @@ struct MetricsTests {
         #expect(try metrics.expectTimer("operations.duration", dimensions).values == [33_000_000_000])
     }
 
-    @Test("without a metrics factory no metrics are created")
+    @Test("Without a metrics factory no metrics are created")
     func withoutCollector() {
         #expect(OperationSupervisor().core.environment.metrics == nil)
         let metrics = TestMetrics()

@@ -65,7 +65,7 @@ struct TracingTests {
     }
 
     @Test(
-        "the spans of main, phases and children are within the run's span",
+        "The spans of main, phases and children are within the run's span",
         arguments: ["finish", "fail", "cancel"]
     )
     func within(ending: String) async throws {
@@ -116,7 +116,7 @@ struct TracingTests {
         #expect(lucky.attributes["operation.outcome"]?.toSpanAttribute() == .string("finished"))
     }
 
-    @Test("a cancellation isn't recorded as an error, unless a deadline caused it")
+    @Test("A cancellation isn't recorded as an error, unless a deadline caused it")
     func cancellation() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = supervisor(simulation)
@@ -139,7 +139,7 @@ struct TracingTests {
         #expect(cancelled.attributes["operation.outcome"]?.toSpanAttribute() == .string("cancelled"))
     }
 
-    @Test("the span of an abandoned operation ends when the operation really does, and says that it was abandoned")
+    @Test("The span of an abandoned operation ends when the operation really does, and says that it was abandoned")
     func abandoned() async throws {
         try await Simulation.run(seed: 1) { [tracer] simulation in
             let supervisor = supervisor(simulation)
@@ -163,7 +163,7 @@ struct TracingTests {
         #expect(span.status?.code == .error)
     }
 
-    @Test("without a tracer no spans are created, and the caller's service context is still passed on")
+    @Test("Without a tracer no spans are created, and the caller's service context is still passed on")
     func withoutTracer() async throws {
         let supervisor = OperationSupervisor()
         #expect(supervisor.core.environment.tracer == nil)

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Admission, joining, fan-in and shutdown", .timeLimit(.minutes(60)))
 struct AdmissionTests {
-    @Test("a full supervisor refuses an operation at once")
+    @Test("A full supervisor refuses an operation at once")
     func refusal() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true, capacity: 2))
         let taken = supervisor.add([Probe { _ in 1 }, Probe { _ in 2 }])
@@ -50,7 +50,7 @@ struct AdmissionTests {
     }
 
     @Test(
-        "a capacity below 1 counts as 1: an operation fits, and the caller that waits for room gets it",
+        "A capacity below 1 counts as 1: an operation fits, and the caller that waits for room gets it",
         arguments: [0, -3]
     )
     func leastCapacity(capacity: Int) async throws {
@@ -75,7 +75,7 @@ struct AdmissionTests {
         #expect(error?.code == .wouldDeadlock)
     }
 
-    @Test("an operation joins a waiting one with the same key; each handle cancels itself, the last one the operation")
+    @Test("An operation joins a waiting one with the same key; each handle cancels itself, the last one the operation")
     func joining() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let runs = Locked(0)
@@ -119,7 +119,7 @@ struct AdmissionTests {
     }
 
     @Test(
-        "a handle shows progress, priority and a requested cancellation after the end, however many handles there are",
+        "A handle shows progress, priority and a requested cancellation after the end, however many handles there are",
         arguments: [nil, "upload"],
         Ending.allCases
     )
@@ -161,7 +161,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("an operation doesn't join another that lacks its dependencies or its keys, or comes before a barrier")
+    @Test("An operation doesn't join another that lacks its dependencies or its keys, or comes before a barrier")
     func notJoining() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let runs = Locked(0)
@@ -198,7 +198,7 @@ struct AdmissionTests {
         await #expect(throws: ProbeError.self) { try await none.value }
     }
 
-    @Test("a barrier runs alone")
+    @Test("A barrier runs alone")
     func barrier() async throws {
         let supervisor = OperationSupervisor(width: 4)
         let running = Locked((now: 0, maximumConcurrent: 0))
@@ -224,7 +224,7 @@ struct AdmissionTests {
     }
 
     @Test(
-        "D9: shutdown is bounded by its grace, with an operation that ignores cancellation; its late result is dropped"
+        "D9: Shutdown is bounded by its grace, with an operation that ignores cancellation; its late result is dropped"
     )
     func shutdown() async throws {
         let journal = Journal()
@@ -271,7 +271,7 @@ struct AdmissionTests {
         )
     }
 
-    @Test("an operation that is abandoned before it is created is never created, and its slot and keys become free")
+    @Test("An operation that is abandoned before it is created is never created, and its slot and keys become free")
     func abandonedBeforeCreation() async throws {
         var abandoned = 0
         for seed in 0..<50 as Range<UInt64> {
@@ -293,7 +293,7 @@ struct AdmissionTests {
         #expect(abandoned > 0)
     }
 
-    @Test("an operation that is abandoned before its start phase gets no phase at all")
+    @Test("An operation that is abandoned before its start phase gets no phase at all")
     func abandonedBeforeItsStart() async throws {
         var abandoned = 0
         for seed in 0..<50 as Range<UInt64> {

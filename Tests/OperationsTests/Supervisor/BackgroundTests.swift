@@ -86,7 +86,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: the end of the grace period starts no operation that only waited for the end of a cancelled one")
+    @Test("P27: The end of the grace period starts no operation that only waited for the end of a cancelled one")
     func expiryStartsNothing() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))

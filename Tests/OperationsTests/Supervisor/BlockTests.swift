@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Blocks and arrays of mixed operations", .timeLimit(.minutes(60)))
 struct BlockTests {
-    @Test("a block is an operation: it has an output, a context, an error, and can be cancelled")
+    @Test("A block is an operation: it has an output, a context, an error, and can be cancelled")
     func blocks() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let sum = supervisor.add(options: OperationOptions(name: "sum")) { context in
@@ -25,13 +25,13 @@ struct BlockTests {
         #expect(endless.state == .cancelled)
     }
 
-    @Test("a block runs isolated to its operation, so it never runs on the actor that added it")
+    @Test("A block runs isolated to its operation, so it never runs on the actor that added it")
     @MainActor func isolation() async throws {
         let isMain = OperationSupervisor(width: 1).add { @Sendable _ in isMainActor(#isolation) }
         #expect(try await isMain.value == false)
     }
 
-    @Test("a block is retried, as any operation")
+    @Test("A block is retried, as any operation")
     func retry() async throws {
         let values = try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))
@@ -49,7 +49,7 @@ struct BlockTests {
         #expect(values == [3, 5])
     }
 
-    @Test("a block after another operation gets its output, and fails or is cancelled with it")
+    @Test("A block after another operation gets its output, and fails or is cancelled with it")
     func then() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let first = supervisor.add { _ in 20 }
@@ -64,7 +64,7 @@ struct BlockTests {
         #expect(next.state == .cancelled)
     }
 
-    @Test("a barrier block waits for everything before it, and everything after waits for it")
+    @Test("A barrier block waits for everything before it, and everything after waits for it")
     func barrier() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let journal = Journal()
@@ -80,7 +80,7 @@ struct BlockTests {
         #expect(journal.all == ["before", "before", "barrier", "after", "after"])
     }
 
-    @Test("child blocks end before their parent, and a block waits for room")
+    @Test("Child blocks end before their parent, and a block waits for room")
     func childrenAndRoom() async throws {
         var configuration = OperationSupervisor.Configuration()
         configuration.capacity = 1
@@ -94,7 +94,7 @@ struct BlockTests {
         #expect(try await later.value == 6)
     }
 
-    @Test("operations of different types are added together: none starts before all are added")
+    @Test("Operations of different types are added together: none starts before all are added")
     func mixedArray() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let journal = Journal()

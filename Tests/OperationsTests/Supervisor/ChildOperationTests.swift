@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Child operations", .timeLimit(.minutes(60)))
 struct ChildOperationTests {
-    @Test("a parent ends after its children, which run at width 1, while suspended, and beyond the capacity")
+    @Test("A parent ends after its children, which run at width 1, while suspended, and beyond the capacity")
     func structured() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, capacity: 1))
         let journal = Journal()
@@ -21,7 +21,7 @@ struct ChildOperationTests {
         #expect(journal.all.contains("a complete over") && journal.all.contains("b complete over"))
     }
 
-    @Test("cancelling an operation cancels its children and their children")
+    @Test("Cancelling an operation cancels its children and their children")
     func cancellation() async throws {
         let supervisor = OperationSupervisor(width: 4)
         let gate = Gate()
@@ -45,7 +45,7 @@ struct ChildOperationTests {
         #expect(parent.state == .finished || parent.state == .cancelled)
     }
 
-    @Test("a failed main cancels its children; a failed child doesn't fail its parent")
+    @Test("A failed main cancels its children; a failed child doesn't fail its parent")
     func failures() async throws {
         let supervisor = OperationSupervisor(width: 4)
         let handles = Locked<[OperationHandle<Void>]>([])
@@ -64,7 +64,7 @@ struct ChildOperationTests {
         try await tolerant.value
     }
 
-    @Test("a retry cancels the children of the failed attempt, and waits for their end before the next one")
+    @Test("A retry cancels the children of the failed attempt, and waits for their end before the next one")
     func retry() async throws {
         let statesAtRetry = Locked<[OperationState]>([])
         try await Simulation.run(seed: 1) { simulation in
@@ -87,7 +87,7 @@ struct ChildOperationTests {
         #expect(statesAtRetry.withLock { $0 } == [.cancelled])
     }
 
-    @Test("no children are accepted once main has returned")
+    @Test("No children are accepted once main has returned")
     func late() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let leaked = Locked<OperationContext?>(nil)
@@ -98,7 +98,7 @@ struct ChildOperationTests {
         #expect(error?.code == .parentEnded)
     }
 
-    @Test("a child is at least as urgent as its parent and starts before other operations")
+    @Test("A child is at least as urgent as its parent and starts before other operations")
     func order() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let journal = Journal()

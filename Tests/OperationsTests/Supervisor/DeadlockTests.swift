@@ -10,7 +10,7 @@ struct DeadlockTests {
         #expect((error as? OperationError)?.code == .wouldDeadlock, sourceLocation: sourceLocation)
     }
 
-    @Test("an operation that awaits another one's value at width 1 releases its slot to it")
+    @Test("An operation that awaits another one's value at width 1 releases its slot to it")
     func awaiting() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let value: Int = try await supervisor.add(
@@ -24,7 +24,7 @@ struct DeadlockTests {
         #expect(supervisor.runningCount == 0)
     }
 
-    @Test("a task that has outlived its operation can drain the supervisor")
+    @Test("A task that has outlived its operation can drain the supervisor")
     func drainAfterTheEnd() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -43,7 +43,7 @@ struct DeadlockTests {
         try await outliving.withLock { $0 }?.value
     }
 
-    @Test("an operation that awaits itself or its dependent gets an error that names the cycle")
+    @Test("An operation that awaits itself or its dependent gets an error that names the cycle")
     func cycles() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let own = Locked<OperationHandle<Void>?>(nil)
@@ -78,7 +78,7 @@ struct DeadlockTests {
         #expect(circle?.description.contains("egg") == true && circle?.description.contains("hen") == true)
     }
 
-    @Test("if operations of two supervisors await each other, one wait is refused, and both end")
+    @Test("If operations of two supervisors await each other, one wait is refused, and both end")
     func acrossSupervisors() async throws {
         for seed in 0..<50 as Range<UInt64> {
             let errors = try await Simulation.run(seed: seed) { simulation in
@@ -104,7 +104,7 @@ struct DeadlockTests {
         }
     }
 
-    @Test("a child can't depend on an operation that waits for its parent: a dependent, a key's next user, a barrier")
+    @Test("A child can't depend on an operation that waits for its parent: a dependent, a key's next user, a barrier")
     func children() async throws {
         for kind in ["dependent", "key", "barrier"] {
             let supervisor = OperationSupervisor(width: 4)
@@ -132,7 +132,7 @@ struct DeadlockTests {
         }
     }
 
-    @Test("an ending phase and an operation that await each other: one wait is refused, and both end")
+    @Test("An ending phase and an operation that await each other: one wait is refused, and both end")
     func endingPhase() async throws {
         for seed in 0..<50 as Range<UInt64> {
             let code = try await Simulation.run(seed: seed) { simulation in
@@ -159,7 +159,7 @@ struct DeadlockTests {
         }
     }
 
-    @Test("an operation can't wait for its own supervisor to drain")
+    @Test("An operation can't wait for its own supervisor to drain")
     func draining() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let error = await #expect(throws: OperationError.self) {
@@ -169,7 +169,7 @@ struct DeadlockTests {
     }
 
     @Test(
-        "at width 1, an ending phase can await another operation, and an operation can drain another supervisor"
+        "At width 1, an ending phase can await another operation, and an operation can drain another supervisor"
     )
     func places() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))

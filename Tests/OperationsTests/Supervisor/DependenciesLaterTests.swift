@@ -34,7 +34,7 @@ struct DependenciesLaterTests {
         }
     }
 
-    @Test("a dependency on an operation that was added later holds an operation back until that one has ended")
+    @Test("A dependency on an operation that was added later holds an operation back until that one has ended")
     func newer() async throws {
         let (first, second) = (write("first"), write("second"))
         try first.addDependency(second)
@@ -47,7 +47,7 @@ struct DependenciesLaterTests {
         #expect(first.dependencies.isEmpty)
     }
 
-    @Test("a dependency that is removed holds nothing back, whatever its policy and supervisor")
+    @Test("A dependency that is removed holds nothing back, whatever its policy and supervisor")
     func removal() async throws {
         let (first, second, foreign) = (write("first"), write("second"), write("foreign", there))
         let dependent = here.add(after: [first, first.ending, second.ending, foreign]) { [journal] _ in
@@ -73,7 +73,7 @@ struct DependenciesLaterTests {
         dependent.removeDependency(second)
     }
 
-    @Test("the operations whose outputs an operation needs remain its dependencies")
+    @Test("The operations whose outputs an operation needs remain its dependencies")
     func inputs() async throws {
         let (number, foreign) = (here.add { _ in 1 }, there.add { _ in 2 })
         let next = number.then { number, _ in number + 1 }
@@ -89,7 +89,7 @@ struct DependenciesLaterTests {
         #expect(try await sum.value == 3)
     }
 
-    @Test("an operation of another supervisor can become a dependency, be removed, and be added again")
+    @Test("An operation of another supervisor can become a dependency, be removed, and be added again")
     func acrossSupervisors() async throws {
         let (first, foreign) = (write("first"), write("foreign", there))
         try first.addDependency(foreign)
@@ -105,7 +105,7 @@ struct DependenciesLaterTests {
     }
 
     @Test(
-        "a dependency that has failed or was cancelled ends the operation as after: does, unless only its end matters"
+        "A dependency that has failed or was cancelled ends the operation as after: does, unless only its end matters"
     )
     func endedDependencies() async throws {
         for supervisor in [here, there] {
@@ -129,7 +129,7 @@ struct DependenciesLaterTests {
         }
     }
 
-    @Test("an operation that has started or ended accepts no dependencies, and its handle says so")
+    @Test("An operation that has started or ended accepts no dependencies, and its handle says so")
     func started() async throws {
         let gate = Gate()
         let running = here.add { _ in try await gate.wait() }
@@ -145,7 +145,7 @@ struct DependenciesLaterTests {
     }
 
     @Test(
-        "a cycle is refused, and the error names its operations: through dependencies, keys, barriers and supervisors"
+        "A cycle is refused, and the error names its operations: through dependencies, keys, barriers and supervisors"
     )
     func cycles() throws {
         let (egg, hen) = (write("egg"), write("hen"))
@@ -191,7 +191,7 @@ struct DependenciesLaterTests {
         #expect(journal.all == ["later"])
     }
 
-    @Test("an operation can't depend on one whose main awaits it")
+    @Test("An operation can't depend on one whose main awaits it")
     func awaited() async throws {
         here.width = 2
         let target = write("target")
@@ -203,7 +203,7 @@ struct DependenciesLaterTests {
         try await awaiting.value
     }
 
-    @Test("a later dependency becomes as urgent as its dependent, also in another supervisor")
+    @Test("A later dependency becomes as urgent as its dependent, also in another supervisor")
     func priority() async throws {
         write("usual")
         write("usual there", there)
@@ -220,7 +220,7 @@ struct DependenciesLaterTests {
         #expect(journal.all == ["foreign", "usual there", "low", "usual"])
     }
 
-    @Test("operations that coalescing made one have their dependencies in common")
+    @Test("Operations that coalescing made one have their dependencies in common")
     func joined() async throws {
         let options = OperationOptions(coalescingKey: "sync")
         let handles = (0..<2).map { _ in here.add(Probe("sync", journal) { _ in }, options: options) }
@@ -238,7 +238,7 @@ struct DependenciesLaterTests {
         #expect(handles.map(\.state) == [.finished, .finished])
     }
 
-    @Test("a chain of 10,000 operations is linked in either direction without a search at each link")
+    @Test("A chain of 10,000 operations is linked in either direction without a search at each link")
     func chains() async throws {
         let handles = (0..<10_000).map { _ in here.add { _ in } }
         for (former, next) in zip(handles, handles.dropFirst()) { try next.addDependency(former) }

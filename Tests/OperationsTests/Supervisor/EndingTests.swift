@@ -37,7 +37,7 @@ struct EndingTests {
         #expect(released?.all == nil)
     }
 
-    @Test("in whenEnded, the ending phase is over, and the supervisor can be used")
+    @Test("In whenEnded, the ending phase is over, and the supervisor can be used")
     func order() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let journal = Journal()
@@ -54,7 +54,7 @@ struct EndingTests {
         #expect(journal.all.suffix(3) == ["first complete over", "ended finished", "next"])
     }
 
-    @Test("a drain waits for an operation that an end handler adds")
+    @Test("A drain waits for an operation that an end handler adds")
     func drainAfterHandler() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -103,7 +103,7 @@ struct EndingTests {
         #expect(journal.all.last == "abandoned failed")
     }
 
-    @Test("the tasks that wait for one operation, or for all, resume in the same order in every run of a seed")
+    @Test("The tasks that wait for one operation, or for all, resume in the same order in every run of a seed")
     func resumptionOrder() async throws {
         var orders: Set<[String]> = []
         for _ in 0..<10 {
@@ -134,7 +134,7 @@ struct EndingTests {
         #expect(orders.count == 1)
     }
 
-    @Test("a handle that shows the outcome of its coalesced operation keeps it when it is cancelled")
+    @Test("A handle that shows the outcome of its coalesced operation keeps it when it is cancelled")
     func cancellingAFinishedHandle() async throws {
         actor Slow: Operation {
             let gate: Gate
@@ -156,7 +156,7 @@ struct EndingTests {
         #expect(handles.map(\.isCancellationRequested) == [false, false])
     }
 
-    @Test("a requested cancellation is visible on the handle while the operation still runs")
+    @Test("A requested cancellation is visible on the handle while the operation still runs")
     func cancellationRequest() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Exclusion keys", .timeLimit(.minutes(60)))
 struct ExclusionKeyTests {
-    @Test("operations with a key in common never run at the same time, in any order")
+    @Test("Operations with a key in common never run at the same time, in any order")
     func exclusive() async throws {
         for seed in 0..<200 as Range<UInt64> {
             let holders = Locked<[ExclusionKey: Int]>([:])
@@ -38,7 +38,7 @@ struct ExclusionKeyTests {
         }
     }
 
-    @Test("an operation keeps its keys during a pause: an open prompt blocks its document, and no other")
+    @Test("An operation keeps its keys during a pause: an open prompt blocks its document, and no other")
     func pause() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let gate = Gate()
@@ -57,7 +57,7 @@ struct ExclusionKeyTests {
         try await next.value
     }
 
-    @Test("D2: a child uses its parent's keys while the parent waits for it; other operations wait for both")
+    @Test("D2: A child uses its parent's keys while the parent waits for it; other operations wait for both")
     func lending() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let journal = Journal()
@@ -78,7 +78,7 @@ struct ExclusionKeyTests {
         #expect(mains == ["parent main", "child main", "stranger main"])
     }
 
-    @Test("a child that needs a key its parent doesn't hold is refused, and the error names the key")
+    @Test("A child that needs a key its parent doesn't hold is refused, and the error names the key")
     func foreignKey() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let parent = supervisor.add(

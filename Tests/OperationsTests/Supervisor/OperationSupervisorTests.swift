@@ -50,7 +50,7 @@ struct OperationSupervisorTests {
         #expect(later == 3)
     }
 
-    @Test("dependencies hold across supervisors", arguments: Ending.allCases)
+    @Test("Dependencies hold across supervisors", arguments: Ending.allCases)
     func acrossSupervisors(ending: Ending) async {
         let (here, there) = (OperationSupervisor(.init(isSuspended: true)), OperationSupervisor())
         let first = here.add(probe(ending: ending))
@@ -76,7 +76,7 @@ struct OperationSupervisorTests {
         #expect(cancelled.state == .cancelled)
     }
 
-    @Test("a batch is added as a whole and keeps its order")
+    @Test("A batch is added as a whole and keeps its order")
     func batch() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let journal = Journal()
@@ -87,7 +87,7 @@ struct OperationSupervisorTests {
         #expect(journal.all.filter { $0.hasSuffix("main") } == (0..<10).map { "\($0) main" })
     }
 
-    @Test("D5: at most width operations run at once, while the width changes and operations pause and are cancelled")
+    @Test("D5: At most width operations run at once, while the width changes and operations pause and are cancelled")
     func width() async throws {
         for seed in 0..<300 as Range<UInt64> {
             let running = Locked((now: 0, maximum: 0))
@@ -130,7 +130,7 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("more urgent operations start first")
+    @Test("More urgent operations start first")
     func priorities() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
         let journal = Journal()
@@ -143,7 +143,7 @@ struct OperationSupervisorTests {
         #expect(order == OperationPriority.allCases.reversed().map { "\($0) main" })
     }
 
-    @Test("R34 F15: an operation that waits for an answer is paused, and others use its slot")
+    @Test("R34 F15: An operation that waits for an answer is paused, and others use its slot")
     func pausing() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -164,7 +164,7 @@ struct OperationSupervisorTests {
         #expect(try await asking.value == "secret")
     }
 
-    @Test("a paused operation that is cancelled ends, even in a suspended supervisor of width 0")
+    @Test("A paused operation that is cancelled ends, even in a suspended supervisor of width 0")
     func cancelPaused() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -179,7 +179,7 @@ struct OperationSupervisorTests {
         #expect(asking.state == .cancelled)
     }
 
-    @Test("a waiting operation that is cancelled ends without starting, and its dependents are cancelled too")
+    @Test("A waiting operation that is cancelled ends without starting, and its dependents are cancelled too")
     func cancelWaiting() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let journal = Journal()
@@ -195,7 +195,7 @@ struct OperationSupervisorTests {
         #expect(!journal.all.contains { $0.hasPrefix("a") || $0.hasPrefix("b") })
     }
 
-    @Test("an operation that wasn't cancelled never sees the cancellation of its worker's previous operation")
+    @Test("An operation that wasn't cancelled never sees the cancellation of its worker's previous operation")
     func poisonedWorkers() async throws {
         let supervisor = OperationSupervisor(width: 1)
         for _ in 0..<500 {
@@ -221,7 +221,7 @@ struct OperationSupervisorTests {
         #expect(supervisor.operations.isEmpty)
     }
 
-    @Test("cancelling a waiting task makes its wait throw and doesn't affect the operation")
+    @Test("Cancelling a waiting task makes its wait throw and doesn't affect the operation")
     func cancelledWaiter() async throws {
         let supervisor = OperationSupervisor()
         let gate = Gate()
@@ -243,7 +243,7 @@ struct OperationSupervisorTests {
         #expect(try await handle.value == 9)
     }
 
-    @Test("D7: the supervisor's progress never falls while operations are added, and is complete when all have ended")
+    @Test("D7: The supervisor's progress never falls while operations are added, and is complete when all have ended")
     func aggregateProgress() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -277,7 +277,7 @@ struct OperationSupervisorTests {
     }
 
     @Test(
-        "a released supervisor cancels what would never start: not the children of a running operation",
+        "A released supervisor cancels what would never start: not the children of a running operation",
         arguments: ["suspended", "of width 0"]
     )
     func released(supervisor kind: String) async throws {
@@ -337,7 +337,7 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("D8: a chain of 100,000 waiting operations ends without recursion if its head fails or it is released")
+    @Test("D8: A chain of 100,000 waiting operations ends without recursion if its head fails or it is released")
     func longChains() async throws {
         let alive = Locked(0)
         actor Link: Operation {
@@ -368,7 +368,7 @@ struct OperationSupervisorTests {
     }
 
     @Test(
-        "D6: an operation becomes as urgent as another one whose main begins to await its value, also across supervisors"
+        "D6: An operation becomes as urgent as another one whose main begins to await its value, also across supervisors"
     )
     func awaitedPriority() async throws {
         for isForeign in [false, true] {

@@ -40,7 +40,7 @@ struct PriorityLaterTests {
     }
 
     @Test(
-        "an operation for which an urgent one waits stays urgent, whatever its own priority, until it is needed no more"
+        "An operation for which an urgent one waits stays urgent, whatever its own priority, until it is needed no more"
     )
     func inherited() async throws {
         let needed = add("needed")
@@ -55,7 +55,7 @@ struct PriorityLaterTests {
         #expect(try await order() == ["urgent", "usual", "needed"])
     }
 
-    @Test("what an operation waits for becomes as urgent with it, also in another supervisor, and stays so")
+    @Test("What an operation waits for becomes as urgent with it, also in another supervisor, and stays so")
     func dependencies() async throws {
         let other = OperationSupervisor(.init(width: 1, isSuspended: true))
         other.add { [journal] _ in journal.write("other usual") }
@@ -72,7 +72,7 @@ struct PriorityLaterTests {
         #expect(try await order() == ["foreign", "other usual", "needed", "usual", "dependent"])
     }
 
-    @Test("a coalesced operation is as urgent as its most urgent handle, and any handle changes it")
+    @Test("A coalesced operation is as urgent as its most urgent handle, and any handle changes it")
     func coalesced() async throws {
         func join(_ priority: OperationPriority) -> OperationHandle<Void> {
             let options = OperationOptions(priority: priority, coalescingKey: "sync")

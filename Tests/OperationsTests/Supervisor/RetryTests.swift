@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Retries, deadlines and failure limits, in virtual time", .timeLimit(.minutes(60)))
 struct RetryTests {
-    @Test("F23 D9 D11: a failed main is called again on the same actor, after growing waits; phases come once")
+    @Test("F23 D9 D11: A failed main is called again on the same actor, after growing waits; phases come once")
     func retries() async throws {
         let journal = Journal()
         let times = Locked<[Duration]>([])
@@ -40,7 +40,7 @@ struct RetryTests {
         #expect(Set(progress) == ["a progress 0.8"], "D7: progress fell during retries")
     }
 
-    @Test("the last error counts when all attempts have failed; a permanent error isn't retried")
+    @Test("The last error counts when all attempts have failed; a permanent error isn't retried")
     func givingUp() async throws {
         let counts = Locked((transient: 0, permanent: 0))
         try await Simulation.run(seed: 1) { simulation in
@@ -66,7 +66,7 @@ struct RetryTests {
         #expect(counts.withLock { $0 } == (3, 1))
     }
 
-    @Test("an operation keeps its keys between attempts, and ends at once as cancelled if it's cancelled then")
+    @Test("An operation keeps its keys between attempts, and ends at once as cancelled if it's cancelled then")
     func cancelDuringBackoff() async throws {
         try await Simulation.run(seed: 3) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))
@@ -84,7 +84,7 @@ struct RetryTests {
         }
     }
 
-    @Test("a factory creates a new actor for each attempt")
+    @Test("A factory creates a new actor for each attempt")
     func factory() async throws {
         let made = Locked(0)
         let value = try await Simulation.run(seed: 1) { simulation in
@@ -104,7 +104,7 @@ struct RetryTests {
         #expect(value == 4)
     }
 
-    @Test("a factory that returns the same actor for each attempt has its main called again, and its phases come once")
+    @Test("A factory that returns the same actor for each attempt has its main called again, and its phases come once")
     func factoryOfOneActor() async throws {
         let journal = Journal()
         let value = try await Simulation.run(seed: 1) { simulation in
@@ -120,7 +120,7 @@ struct RetryTests {
         #expect(journal.all.filter { $0 == "a start" || $0 == "a complete" } == ["a start", "a complete"])
     }
 
-    @Test("waits grow up to the maximum, and jitter subtracts at most its part")
+    @Test("Waits grow up to the maximum, and jitter subtracts at most its part")
     func delays() {
         let policy = RetryPolicy(initialDelay: .seconds(1), multiplier: 2, maximumDelay: .seconds(10), jitter: 0.5)
         #expect((1...6).map { policy.delay(after: $0, random: 0) } == [1, 2, 4, 8, 10, 10].map { .seconds($0) })
@@ -129,7 +129,7 @@ struct RetryTests {
         #expect(RetryPolicy(jitter: .nan).delay(after: 1, random: 0.5) == .seconds(1))
     }
 
-    @Test("a sleep whose end a clock can't represent lasts a hundred years")
+    @Test("A sleep whose end a clock can't represent lasts a hundred years")
     func longestSleep() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
@@ -141,7 +141,7 @@ struct RetryTests {
         }
     }
 
-    @Test("a deadline cancels, waits for main, and fails the operation unless it finishes in spite of that")
+    @Test("A deadline cancels, waits for main, and fails the operation unless it finishes in spite of that")
     func deadline() async throws {
         try await Simulation.run(seed: 5) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, width: 1))
@@ -170,7 +170,7 @@ struct RetryTests {
     }
 
     @Test(
-        "an operation without progress stalls, and is cancelled if the policy says so; a pause is no stall"
+        "An operation without progress stalls, and is cancelled if the policy says so; a pause is no stall"
     )
     func stalling() async throws {
         try await Simulation.run(seed: 5) { simulation in
@@ -200,7 +200,7 @@ struct RetryTests {
         }
     }
 
-    @Test("a stall timeout that isn't positive has no effect", arguments: [.zero, .seconds(-1)] as [Duration])
+    @Test("A stall timeout that isn't positive has no effect", arguments: [.zero, .seconds(-1)] as [Duration])
     func stallTimeoutThatIsNotPositive(timeout: Duration) async throws {
         try await Simulation.run(seed: 1) { simulation in
             let clock = simulation.clock
@@ -211,7 +211,7 @@ struct RetryTests {
         }
     }
 
-    @Test("D9: more failures than tolerated in the period suspend the supervisor, and drain throws")
+    @Test("D9: More failures than tolerated in the period suspend the supervisor, and drain throws")
     func restartIntensity() async throws {
         try await Simulation.run(seed: 2) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation, width: 1)
@@ -235,7 +235,7 @@ struct RetryTests {
         }
     }
 
-    @Test("progress reaches the operation of its own attempt, even if the progress phase of a former one was slow")
+    @Test("Progress reaches the operation of its own attempt, even if the progress phase of a former one was slow")
     func progressOfAttempts() async throws {
         /// Fails in its first attempt, while its progress phase still runs.
         actor Slow: Operation {

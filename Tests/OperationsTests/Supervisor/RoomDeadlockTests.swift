@@ -17,7 +17,7 @@ struct RoomDeadlockTests {
         return (error as? OperationError)?.code
     }
 
-    @Test("D2: a wait for room is refused if the only other operation depends on the waiting one, or awaits it later")
+    @Test("D2: A wait for room is refused if the only other operation depends on the waiting one, or awaits it later")
     func others() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -41,7 +41,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("D2: one of two waits for room is refused if the operations of two supervisors block each other")
+    @Test("D2: One of two waits for room is refused if the operations of two supervisors block each other")
     func acrossSupervisors() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -67,7 +67,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("children that wait for room aren't refused while another operation can end")
+    @Test("Children that wait for room aren't refused while another operation can end")
     func children() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -96,7 +96,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("D2: room reserved for a parent isn't room for the child that holds its key", arguments: [false, true])
+    @Test("D2: Room reserved for a parent isn't room for the child that holds its key", arguments: [false, true])
     func promisedToParent(childIsFirst: Bool) async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -130,7 +130,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("D2: a wait for room in another supervisor is refused if all operations there wait for the waiting one")
+    @Test("D2: A wait for room in another supervisor is refused if all operations there wait for the waiting one")
     func elsewhere() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -152,7 +152,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("an operation that waits for room in another supervisor releases its slot too")
+    @Test("An operation that waits for room in another supervisor releases its slot too")
     func roomElsewhere() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let here = OperationSupervisor(.init(simulation, width: 1))

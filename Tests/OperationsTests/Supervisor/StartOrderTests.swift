@@ -7,7 +7,7 @@ import ThreadSupport
 
 @Suite("The order in which operations start", .timeLimit(.minutes(60)))
 struct StartOrderTests {
-    @Test("D5: operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
+    @Test("D5: Operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
     func programs() async throws {
         for seed in TestDepth.seeds(quick: 150, ci: 250, deep: 100_000) {
             let complaints = try await Simulation.run(seed: seed) { simulation in
@@ -22,7 +22,7 @@ struct StartOrderTests {
         }
     }
 
-    @Test("operations start before older ones of lower priority")
+    @Test("Operations start before older ones of lower priority")
     func urgency() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -39,7 +39,7 @@ struct StartOrderTests {
         #expect(order.withLock { $0 } == [.normal, .normal, .normal, .low, .veryLow])
     }
 
-    @Test("operations start after older ones that become ready meanwhile")
+    @Test("Operations start after older ones that become ready meanwhile")
     func readiness() async throws {
         for seed in TestDepth.seeds(quick: 10, ci: 50, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
@@ -69,7 +69,7 @@ struct StartOrderTests {
         }
     }
 
-    @Test("an operation sees its own cancellation, and never another operation's")
+    @Test("An operation sees its own cancellation, and never another operation's")
     func cancellation() async throws {
         for seed in TestDepth.seeds(quick: 10, ci: 50, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
@@ -98,7 +98,7 @@ struct StartOrderTests {
         }
     }
 
-    @Test("a weight that is negative or huge counts as the nearest valid one")
+    @Test("A weight that is negative or huge counts as the nearest valid one")
     func weights() {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         for count in [Int64.max, .max, .min, 3] {
@@ -111,7 +111,7 @@ struct StartOrderTests {
         #expect(supervisor.progress.fractionCompleted == 1)
     }
 
-    @Test("operations count in the supervisor's progress, which starts over only when it has drained")
+    @Test("Operations count in the supervisor's progress, which starts over only when it has drained")
     func progress() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -134,7 +134,7 @@ struct StartOrderTests {
         #expect(supervisor.progress.completedUnitCount == 22)
     }
 
-    @Test("D5: operations wait for a slot after the width has been lowered")
+    @Test("D5: Operations wait for a slot after the width has been lowered")
     func lowerWidth() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 2))
@@ -153,7 +153,7 @@ struct StartOrderTests {
         }
     }
 
-    @Test("at width 0, the explanation of an operation that waits to resume says that the one slot is in use")
+    @Test("At width 0, the explanation of an operation that waits to resume says that the one slot is in use")
     func resumingAtWidthZero() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, width: 1))
@@ -172,7 +172,7 @@ struct StartOrderTests {
         }
     }
 
-    @Test("operations that are added while others run are all run, and none is left")
+    @Test("Operations that are added while others run are all run, and none is left")
     func streaming() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let count = Locked(0)
@@ -194,7 +194,7 @@ struct StartOrderTests {
         #expect(supervisor.operations.isEmpty && supervisor.runningCount == 0)
     }
 
-    @Test("an operation that was cancelled before its start can be added again, by its end handler at the earliest")
+    @Test("An operation that was cancelled before its start can be added again, by its end handler at the earliest")
     func addedAgain() async throws {
         let supervisor = OperationSupervisor()
         supervisor.isSuspended = true

@@ -38,7 +38,7 @@ struct SupervisorEventsTests {
 
     private func named(_ name: String) -> OperationOptions { OperationOptions(name: name) }
 
-    @Test("events begin with the current values, and follow every state, the count, the suspension and the width")
+    @Test("Events begin with the current values, and follow every state, the count, the suspension and the width")
     func sequence() async throws {
         let words = try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, width: 1, isSuspended: true))
@@ -66,7 +66,7 @@ struct SupervisorEventsTests {
         )
     }
 
-    @Test("every operation's states come in order and end once, whatever threads add, run and cancel")
+    @Test("Every operation's states come in order and end once, whatever threads add, run and cancel")
     func order() async throws {
         let supervisor = OperationSupervisor(width: 4)
         let events = supervisor.events
@@ -105,7 +105,7 @@ struct SupervisorEventsTests {
         #expect(await complaints == [])
     }
 
-    @Test("an operation with several handles tells the states of all of them")
+    @Test("An operation with several handles tells the states of all of them")
     func joined() async throws {
         let words = try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
@@ -125,7 +125,7 @@ struct SupervisorEventsTests {
         #expect(told.filter { $0.hasPrefix("count") } == ["count 0", "count 1", "count 0"])
     }
 
-    @Test("an operation in its ending phase is told as ended only when that is over")
+    @Test("An operation in its ending phase is told as ended only when that is over")
     func endingPhase() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -154,7 +154,7 @@ struct SupervisorEventsTests {
         func operationDidFail(_ error: any Error) async { try? await gate.wait() }
     }
 
-    @Test("an operation in its ending phase counts by its own progress", arguments: [false, true])
+    @Test("An operation in its ending phase counts by its own progress", arguments: [false, true])
     func progressInEndingPhase(fails: Bool) async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -170,7 +170,7 @@ struct SupervisorEventsTests {
         #expect(supervisor.progress.fractionCompleted == 1)
     }
 
-    @Test("the supervisor that suspends itself tells so")
+    @Test("The supervisor that suspends itself tells so")
     func restartIntensity() async throws {
         var configuration = OperationSupervisor.Configuration()
         configuration.restartIntensity = RestartIntensity(maximumFailures: 0, period: .seconds(60))
@@ -181,7 +181,7 @@ struct SupervisorEventsTests {
         #expect(supervisor.isSuspended)
     }
 
-    @Test("progress begins with the current value, never falls, and ends complete, also for a slow reader")
+    @Test("Progress begins with the current value, never falls, and ends complete, also for a slow reader")
     func progress() async throws {
         for seed in 0..<50 as Range<UInt64> {
             let fractions = try await Simulation.run(seed: seed) { simulation -> [Double] in
@@ -232,7 +232,7 @@ struct SupervisorEventsTests {
         #expect(told.last == "count 0")
     }
 
-    @Test("ten lines make a model that a view can observe")
+    @Test("Ten lines make a model that a view can observe")
     @MainActor func adapter() async throws {
         var supervisor: OperationSupervisor? = OperationSupervisor(.init(isSuspended: true))
         let gate = Gate()

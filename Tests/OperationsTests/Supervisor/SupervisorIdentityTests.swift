@@ -10,7 +10,7 @@ struct SupervisorIdentityTests {
         OperationSupervisor(.init(name: name, isSuspended: isSuspended))
     }
 
-    @Test("an operation reaches its supervisor and itself through its context, and adds operations there")
+    @Test("An operation reaches its supervisor and itself through its context, and adds operations there")
     func context() async throws {
         let photos = supervisor(named: "photos")
         let added = Locked<OperationHandle<String?>?>(nil)
@@ -28,7 +28,7 @@ struct SupervisorIdentityTests {
         #expect(OperationSupervisor.current == nil)
     }
 
-    @Test("an operation that runs alone has no supervisor, and doesn't keep a released one alive")
+    @Test("An operation that runs alone has no supervisor, and doesn't keep a released one alive")
     func released() async throws {
         #expect(try await Block { context in context.supervisor == nil }.run())
         let gate = Gate()
@@ -45,7 +45,7 @@ struct SupervisorIdentityTests {
         #expect(try await isReleased?.value == true)
     }
 
-    @Test("an explanation names the operation's supervisor, and that of the operation for which it waits")
+    @Test("An explanation names the operation's supervisor, and that of the operation for which it waits")
     func explanation() throws {
         let (photos, uploads) = (
             supervisor(named: "photos", isSuspended: true), supervisor(named: "uploads", isSuspended: true)

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Task priorities and the default width", .timeLimit(.minutes(60)))
 struct TaskPriorityTests {
-    @Test("an operation runs at its own task priority, else at its supervisor's, whatever ran before it")
+    @Test("An operation runs at its own task priority, else at its supervisor's, whatever ran before it")
     func priorities() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, taskPriority: .low, isSuspended: true))
         let given: [TaskPriority?] = [nil, .high, nil, nil, .background, .high, .high, nil]
@@ -19,7 +19,7 @@ struct TaskPriorityTests {
         #expect(seen == given.map { $0 ?? .low })
     }
 
-    @Test("an operation with its own task priority is cancelled as any other, and shares no task")
+    @Test("An operation with its own task priority is cancelled as any other, and shares no task")
     func cancellation() async throws {
         let supervisor = OperationSupervisor(width: 1)
         var options = OperationOptions()
@@ -39,7 +39,7 @@ struct TaskPriorityTests {
         #expect(try await inheriting.value == .high)
     }
 
-    @Test("an operation that inherits task-local values or runs alone has the configuration's task priority too")
+    @Test("An operation that inherits task-local values or runs alone has the configuration's task priority too")
     func ownTasks() async throws {
         let configuration = OperationSupervisor.Configuration(width: 1, taskPriority: .low)
         let options = OperationOptions(inheritsTaskLocals: true)
@@ -49,7 +49,7 @@ struct TaskPriorityTests {
         #expect(alone == .low)
     }
 
-    @Test("a supervisor without a width of its own takes the system's, which is at least 4")
+    @Test("A supervisor without a width of its own takes the system's, which is at least 4")
     func defaultWidth() {
         #expect(OperationSupervisor.defaultWidth >= 4)
         #expect(OperationSupervisor().width == OperationSupervisor.defaultWidth)

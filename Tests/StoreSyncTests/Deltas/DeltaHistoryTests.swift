@@ -41,7 +41,7 @@ struct DeltaHistoryTests {
     }
 
     @Test(
-        "D13 D16: after any edits, deaths and losses of memory, each pulled store equals the pushed one byte for byte"
+        "D13 D16: After any edits, deaths and losses of memory, each pulled store equals the pushed one byte for byte"
     )
     func generations() async throws {
         let scene = try DeltaFixture()

@@ -95,7 +95,7 @@ struct StoreChainTests {
         #expect(throws: StoreSyncError.self) { try read(written, PropertyListValue.dictionary(newer).xml) }
     }
 
-    @Test("D18: a delta that isn't sealed is refused")
+    @Test("D18: A delta that isn't sealed is refused")
     func unsealed() throws {
         var written = try manifest(2, on: references(1...1))
         for index in written.files.indices { written.files[index].seal = nil }

@@ -134,7 +134,7 @@ private actor UnreachableAtFirst: InterceptingBackend {
 struct ComposingAPipelineTests {
     private let notes = ["one", "two"]
 
-    @Test("the example of operations around a manager's upload works")
+    @Test("The example of operations around a manager's upload works")
     func withManager() async throws {
         let fixture = try Fixture()
         let (diary, file) = (fixture.document, fixture.folder.appending(path: "diary.txt"))
@@ -160,7 +160,7 @@ struct ComposingAPipelineTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("the example of an app closes its database while a download replaces it, and opens the new one")
+    @Test("The example of an app closes its database while a download replaces it, and opens the new one")
     func openApp() async throws {
         let fixture = try Fixture()
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
@@ -176,7 +176,7 @@ struct ComposingAPipelineTests {
         #expect(texts == ["one", "two"])
     }
 
-    @Test("the example of a pipeline uploads the exported file, and retries while the storage can't be reached")
+    @Test("The example of a pipeline uploads the exported file, and retries while the storage can't be reached")
     func pipeline() async throws {
         let fixture = try Fixture()
         let waits = Locked<[Duration]>([])
@@ -208,7 +208,7 @@ struct ComposingAPipelineTests {
         #expect(waits.withLock { $0.filter { $0 < .seconds(20) }.count } == 2)
     }
 
-    @Test("the example of progress ends with the upload")
+    @Test("The example of progress ends with the upload")
     func progress() async throws {
         let fixture = try Fixture()
         let supervisor = OperationSupervisor(
@@ -234,7 +234,7 @@ struct ComposingAPipelineTests {
         _ = try await publication.announcement.value
     }
 
-    @Test("the example of a cancellation ends every operation, and a pipeline that hasn't started creates nothing")
+    @Test("The example of a cancellation ends every operation, and a pipeline that hasn't started creates nothing")
     func cancellation() async throws {
         let fixture = try Fixture()
         let file = fixture.folder.appending(path: "diary.txt")

@@ -60,7 +60,7 @@ private actor Messages {
 
 @Suite("Overriding a hook", .timeLimit(.minutes(60)))
 struct OverridingAHookTests {
-    @Test("a server's own hook is called in place of the default, and the application is complete")
+    @Test("A server's own hook is called in place of the default, and the application is complete")
     func server() async throws {
         let fixture = try Fixture()
         let server = TeamServer()
@@ -71,7 +71,7 @@ struct OverridingAHookTests {
         #expect(try await device.verify().value.problems.isEmpty)
     }
 
-    @Test("a hook of a wrapped backend is called once for each upload that is published")
+    @Test("A hook of a wrapped backend is called once for each upload that is published")
     func wrapper() async throws {
         let fixture = try Fixture()
         let (share, messages) = (fixture.share, Messages())
@@ -90,7 +90,7 @@ struct OverridingAHookTests {
         #expect(sent.allSatisfy { $0.contains("/\(upload.client)/manifest-") }, "\(sent)")
     }
 
-    @Test("R36: an app gets the salt of a registered application from the hook that fetches it; before, there is none")
+    @Test("R36: An app gets the salt of a registered application from the hook that fetches it; before, there is none")
     func salt() async throws {
         let fixture = try Fixture(password: "correct horse")
         let backend = InMemoryBackend()

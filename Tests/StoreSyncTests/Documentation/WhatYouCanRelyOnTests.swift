@@ -8,7 +8,7 @@ import Testing
 
 @Suite("What you can rely on", .timeLimit(.minutes(60)))
 struct WhatYouCanRelyOnTests {
-    @Test("the example of a verification reports no problem of an intact remote, and a store that is missing")
+    @Test("The example of a verification reports no problem of an intact remote, and a store that is missing")
     func verification() async throws {
         let fixture = try Fixture()
         let store = fixture.folder.appending(path: "notes.sqlite")

@@ -121,7 +121,7 @@ struct YourFirstSyncTests {
         }
     }
 
-    @Test("two devices exchange a store, and edits of both devices are merged after a divergence")
+    @Test("Two devices exchange a store, and edits of both devices are merged after a divergence")
     @MainActor func twoDevices() async throws {
         let fixture = try Fixture()
         let (share, password) = (fixture.share, "correct horse battery staple")

@@ -21,7 +21,7 @@ struct EqualContentTests {
 
     private func content(of store: URL) throws -> String { try String(contentsOf: store, encoding: .utf8) }
 
-    @Test("a pull refuses to undo an edit that returns a store to the content of an upload that it contains")
+    @Test("A pull refuses to undo an edit that returns a store to the content of an upload that it contains")
     func editedBack() async throws {
         for content in ["1", "2"] {
             try set(content, in: a.store)
@@ -58,7 +58,7 @@ struct EqualContentTests {
         #expect(try await a.pull(from: client, generation: 1).value.isUnchanged)
     }
 
-    @Test("a pull replaces a store that equals an upload, if this device doesn't know the store or that upload")
+    @Test("A pull replaces a store that equals an upload, if this device doesn't know the store or that upload")
     func unknown() async throws {
         try set("1", in: a.store)
         _ = try await a.push().value
@@ -90,7 +90,7 @@ struct EqualContentTests {
         #expect(try content(of: b.store) == "3")
     }
 
-    @Test("an upload that the copied file doesn't include stays a head")
+    @Test("An upload that the copied file doesn't include stays a head")
     func copiedOverAnEdit() async throws {
         try set("1", in: a.store)
         let client = try await a.push().value.client
@@ -107,7 +107,7 @@ struct EqualContentTests {
         #expect(await code { try await b.pull().value } == .diverged)
     }
 
-    @Test("a push of an old copy says which upload it undoes, and how to get that back")
+    @Test("A push of an old copy says which upload it undoes, and how to get that back")
     func oldCopy() async throws {
         for content in ["1", "2"] {
             try set(content, in: a.store)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A command that dies before it records what it did", .timeLimit(.minutes(60)))
 struct InterruptedCommandTests {
-    @Test("D16: after an interrupted pull of another head and an edit, an upload includes only what the store holds")
+    @Test("D16: After an interrupted pull of another head and an edit, an upload includes only what the store holds")
     func pull() async throws {
         let scene = try await TwoHeads()
         try scene.a.write("from a")
@@ -20,7 +20,7 @@ struct InterruptedCommandTests {
         #expect(try await scene.inHeads() == ["base", "from a", "from b", "after"])
     }
 
-    @Test("D16: after an interrupted pull of an older generation and an edit, the newer generation stays a head")
+    @Test("D16: After an interrupted pull of an older generation and an edit, the newer generation stays a head")
     func olderGeneration() async throws {
         let scene = try await TwoHeads()
         _ = try await scene.a.pull().value
@@ -35,7 +35,7 @@ struct InterruptedCommandTests {
     }
 
     @Test(
-        "D16: an upload that was published but not recorded isn't part of a store that was replaced since",
+        "D16: An upload that was published but not recorded isn't part of a store that was replaced since",
         arguments: ["edited", "unchanged"]
     )
     func pushAndPull(then: String) async throws {
@@ -52,7 +52,7 @@ struct InterruptedCommandTests {
         #expect(try await scene.inHeads().isSuperset(of: ["base", "from a", "from b"]))
     }
 
-    @Test("D16: an upload under this device's name with the content of a copy of the device belongs to the copy")
+    @Test("D16: An upload under this device's name with the content of a copy of the device belongs to the copy")
     func copyOfThisDevice() async throws {
         let scene = try await TwoHeads()
         _ = try await scene.a.pull().value

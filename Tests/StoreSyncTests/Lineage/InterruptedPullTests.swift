@@ -9,7 +9,7 @@ import Testing
 @Suite("The applied sets of a pull follow its store, also if the pull dies", .timeLimit(.minutes(60)))
 struct InterruptedPullTests {
     @Test(
-        "a push after a pull that died when it had replaced the store uploads the applied sets of the pull",
+        "A push after a pull that died when it had replaced the store uploads the applied sets of the pull",
         arguments: ["edited", "pushed, then edited"]
     )
     func push(store: String) async throws {
@@ -26,7 +26,7 @@ struct InterruptedPullTests {
         }
     }
 
-    @Test("a push after a pull that died before it replaced the store uploads the applied sets of the store")
+    @Test("A push after a pull that died before it replaced the store uploads the applied sets of the store")
     func notReplaced() async throws {
         let scene = try await TwoHeads.withAppliedSets()
         try await scene.pullDying(before: "pull begun")
@@ -39,7 +39,7 @@ struct InterruptedPullTests {
         }
     }
 
-    @Test("a pull doesn't use the applied sets of a former pull that failed")
+    @Test("A pull doesn't use the applied sets of a former pull that failed")
     func leftByAFormerPull() async throws {
         let scene = try await TwoHeads.withAppliedSets()
         try await scene.pullDying(before: "pull begun")
@@ -57,7 +57,7 @@ struct InterruptedPullTests {
     }
 
     @Test(
-        "a pull that fails before it replaces the store leaves this device's record of the store as it was",
+        "A pull that fails before it replaces the store leaves this device's record of the store as it was",
         arguments: [
             ("before the rename", WholeStoreDownloadRequest.Replacement.file, StoreSyncError.Code.cannotWrite),
             ("veto", .file, .storeNotFound), ("before the transaction", .transaction, .busy),
@@ -79,7 +79,7 @@ struct InterruptedPullTests {
         #expect(try scene.b.notes() == ["base", "from b", "newest", "after"])
     }
 
-    @Test("a pull whose transaction may be on disk although its commit failed stays pending")
+    @Test("A pull whose transaction may be on disk although its commit failed stays pending")
     func failedCommit() async throws {
         let scene = try await TwoHeads()
         _ = try await scene.a.pull().value

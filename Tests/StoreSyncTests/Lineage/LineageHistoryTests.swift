@@ -8,7 +8,7 @@ import Testing
 @Suite("No edit vanishes", .timeLimit(.minutes(600)))
 struct LineageHistoryTests {
     @Test(
-        "D16: after any successful command of two to five devices, each edit not given up is in the store or in a head"
+        "D16: After any successful command of two to five devices, each edit not given up is in the store or in a head"
     )
     func histories() async throws {
         let seeds = TestDepth.seeds(quick: 15, deep: 100_000)

@@ -36,7 +36,7 @@ struct LineageScenarioTests {
         return (try await a.push().value.client, try await b.push().value.client)
     }
 
-    @Test("D16: a store whose manifest is hidden isn't taken for one of TICoreDataSync")
+    @Test("D16: A store whose manifest is hidden isn't taken for one of TICoreDataSync")
     func hiddenManifest() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -53,7 +53,7 @@ struct LineageScenarioTests {
         #expect(try b.notes() == ["one"])
     }
 
-    @Test("D16: a store that was pulled without its manifest is replaced only if the user gives it up")
+    @Test("D16: A store that was pulled without its manifest is replaced only if the user gives it up")
     func pulledWithoutManifest() async throws {
         let scene = try Scene()
         let (a, c) = (try scene.device("a"), try scene.device("c"))
@@ -76,7 +76,7 @@ struct LineageScenarioTests {
         #expect(try b.notes() == ["one"])
     }
 
-    @Test("D16: a device that pulls one head and then the other supersedes neither")
+    @Test("D16: A device that pulls one head and then the other supersedes neither")
     func sides() async throws {
         let scene = try Scene()
         let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
@@ -99,7 +99,7 @@ struct LineageScenarioTests {
         #expect(try b.notes() == ["base", "from b"])
     }
 
-    @Test("a clone's upload that appears after twelve more uploads of the original is a head")
+    @Test("A clone's upload that appears after twelve more uploads of the original is a head")
     func lateClone() async throws {
         let scene = try Scene()
         let original = try scene.device("original")
@@ -122,7 +122,7 @@ struct LineageScenarioTests {
         #expect(try clone.notes() == ["base", "of the clone"])
     }
 
-    @Test("a third device can resolve a divergence of two devices that no longer exist")
+    @Test("A third device can resolve a divergence of two devices that no longer exist")
     func deadDevices() async throws {
         let scene = try Scene()
         let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
@@ -139,7 +139,7 @@ struct LineageScenarioTests {
         #expect(try await c.push(resolves: true).value.isUnchanged, "no divergence is left to resolve")
     }
 
-    @Test("a former generation of a client can be pulled as long as it exists, and a missing one is reported")
+    @Test("A former generation of a client can be pulled as long as it exists, and a missing one is reported")
     func formerGeneration() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -156,7 +156,7 @@ struct LineageScenarioTests {
         #expect(try b.notes() == ["one", "two"])
     }
 
-    @Test("two uploads of one client and generation are told apart by the beginning of their identifiers")
+    @Test("Two uploads of one client and generation are told apart by the beginning of their identifiers")
     func twins() async throws {
         let scene = try Scene()
         let original = try scene.device("original")
@@ -189,7 +189,7 @@ struct LineageScenarioTests {
         withExtendedLifetime(clone) {}
     }
 
-    @Test("a push of a store that descends from no upload is refused if uploads exist, and the error says what to do")
+    @Test("A push of a store that descends from no upload is refused if uploads exist, and the error says what to do")
     func unrelated() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -205,7 +205,7 @@ struct LineageScenarioTests {
         #expect(try a.notes() == ["other"])
     }
 
-    @Test("a store whose device has lost its memory continues from the upload with the same content")
+    @Test("A store whose device has lost its memory continues from the upload with the same content")
     func equalContent() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -220,7 +220,7 @@ struct LineageScenarioTests {
         #expect(try a.notes() == ["one", "two"])
     }
 
-    @Test("uploads that this device has removed and that are put back cause neither a new identity nor a divergence")
+    @Test("Uploads that this device has removed and that are put back cause neither a new identity nor a divergence")
     func resurrectedOwn() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -246,7 +246,7 @@ struct LineageScenarioTests {
         #expect(try await b.pull().value.generation == after.generation)
     }
 
-    @Test("a manifest's name alone raises no generation and causes no new identity", arguments: [false, true])
+    @Test("A manifest's name alone raises no generation and causes no new identity", arguments: [false, true])
     func plantedName(isOwn: Bool) async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -265,7 +265,7 @@ struct LineageScenarioTests {
         #expect(try await a.push().value.generation == 3)
     }
 
-    @Test("an unchanged store on which another device has built isn't uploaded, even if its upload was removed")
+    @Test("An unchanged store on which another device has built isn't uploaded, even if its upload was removed")
     func outdated() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -285,7 +285,7 @@ struct LineageScenarioTests {
         #expect(try a.notes() == b.notes())
     }
 
-    @Test("a push doesn't replace a head that can't be inspected, unless the user declares it lost with --whole")
+    @Test("A push doesn't replace a head that can't be inspected, unless the user declares it lost with --whole")
     func incompleteHead() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -308,7 +308,7 @@ struct LineageScenarioTests {
         #expect(try await a.push(resolves: true, whole: true).value.divergedFrom.isEmpty)
     }
 
-    @Test("a push names the manifests that it can't read, and a planted manifest doesn't keep former uploads alive")
+    @Test("A push names the manifests that it can't read, and a planted manifest doesn't keep former uploads alive")
     func unreadableManifest() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -327,7 +327,7 @@ struct LineageScenarioTests {
         #expect(own.count == 2, "\(own)")
     }
 
-    @Test("a push with more uploads than a manifest can name is refused until abandoned clients are removed")
+    @Test("A push with more uploads than a manifest can name is refused until abandoned clients are removed")
     func makingRoom() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -375,7 +375,7 @@ struct LineageScenarioTests {
         #expect(!jobs.contains("job-0") && !jobs.contains("job-1") && jobs.count == most - 1)
     }
 
-    @Test("a push that would name more uploads than a reader accepts is refused, and the error says what to do")
+    @Test("A push that would name more uploads than a reader accepts is refused, and the error says what to do")
     func tooManyClients() async throws {
         let scene = try Scene()
         let a = try scene.device("a")

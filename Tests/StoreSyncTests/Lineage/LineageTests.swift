@@ -13,7 +13,7 @@ struct LineageTests {
         StoreManifest(name: name, created: .distantPast, files: [], includes: includes)
     }
 
-    @Test("an upload is a head if and only if no other upload includes it")
+    @Test("An upload is a head if and only if no other upload includes it")
     func heads() {
         let (first, second, beside) = (name(1), name(2), name(2, "laptop"))
         let manifests = [manifest(first), manifest(second, includes: [first]), manifest(beside, includes: [first])]
@@ -26,7 +26,7 @@ struct LineageTests {
         )
     }
 
-    @Test("a store contains its parents and the uploads that their manifests include")
+    @Test("A store contains its parents and the uploads that their manifests include")
     func contained() {
         let manifests = [
             manifest(name(1)), manifest(name(2), includes: [name(1)]), manifest(name(3), includes: [name(2)]),
@@ -37,14 +37,14 @@ struct LineageTests {
         #expect(Lineage.contained(in: [], manifests).isEmpty)
     }
 
-    @Test("an upload is missing because it's too old only if more uploads came after it than a manifest names")
+    @Test("An upload is missing because it's too old only if more uploads came after it than a manifest names")
     func reasons() {
         let newest = manifest(name(300, "laptop"))
         #expect(!Lineage.reasons(forMissing: name(44), among: [newest]).contains("256"))
         #expect(Lineage.reasons(forMissing: name(43), among: [manifest(name(9)), newest]).contains("256"))
     }
 
-    @Test("a manifest names all existing uploads that its store contains, and the 256 newest of the removed ones")
+    @Test("A manifest names all existing uploads that its store contains, and the 256 newest of the removed ones")
     func named() {
         let there = Set((1...300).map { name($0) })
         let gone = Set((301...700).map { name($0) })

@@ -44,7 +44,7 @@ struct MendingTests {
     }
 
     @Test(
-        "a push of an unchanged store uploads it again if one of its files is missing or has another length",
+        "A push of an unchanged store uploads it again if one of its files is missing or has another length",
         arguments: [false, true]
     )
     func unchanged(isDelta: Bool) async throws {
@@ -60,7 +60,7 @@ struct MendingTests {
         }
     }
 
-    @Test("after verify has found damage that no listing shows, the next push of that store is a whole copy")
+    @Test("After verify has found damage that no listing shows, the next push of that store is a whole copy")
     func verified() async throws {
         let scene = try await Scene(isDelta: true)
         let store = try #require(try scene.files("WholeStore.ticdsync").first)
@@ -74,7 +74,7 @@ struct MendingTests {
         try await scene.expectMended("verified")
     }
 
-    @Test("where tags are derived from content, a file of the same length with another tag isn't relied on")
+    @Test("Where tags are derived from content, a file of the same length with another tag isn't relied on")
     func tags() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: .all)
@@ -97,7 +97,7 @@ struct MendingTests {
         #expect(try reader.notes() == ["one"])
     }
 
-    @Test("a push uploads a whole copy if that is requested")
+    @Test("A push uploads a whole copy if that is requested")
     func whole() async throws {
         let scene = try await Scene(isDelta: true)
         let upload = try await scene.a.push(whole: true).value
@@ -105,7 +105,7 @@ struct MendingTests {
         try await scene.expectMended("whole")
     }
 
-    @Test("a pull of a damaged upload names an intact upload, which can be pulled by that name")
+    @Test("A pull of a damaged upload names an intact upload, which can be pulled by that name")
     func olderUpload() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

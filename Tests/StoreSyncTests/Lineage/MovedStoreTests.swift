@@ -71,7 +71,7 @@ struct MovedStoreTests {
         }
     }
 
-    @Test("a store that was moved to another path keeps its record, edited or not")
+    @Test("A store that was moved to another path keeps its record, edited or not")
     func moved() async throws {
         let scene = try await Scene()
         let new = scene.url("moved.sqlite")
@@ -87,7 +87,7 @@ struct MovedStoreTests {
         #expect(try Store.notes(in: newer) == ["one", "two", "three"])
     }
 
-    @Test("a store whose name changed only in case keeps its record, also while the former name leads to it")
+    @Test("A store whose name changed only in case keeps its record, also while the former name leads to it")
     func caseOnly() async throws {
         let scene = try await Scene()
         let new = scene.a.store.deletingLastPathComponent()
@@ -98,7 +98,7 @@ struct MovedStoreTests {
         try await scene.expectGoesOn(new)
     }
 
-    @Test("a moved store keeps its record although another store takes its former path")
+    @Test("A moved store keeps its record although another store takes its former path")
     func replacedAfterMove() async throws {
         let scene = try await Scene()
         let (new, other) = (scene.url("moved.sqlite"), scene.url("other.sqlite"))
@@ -112,7 +112,7 @@ struct MovedStoreTests {
         #expect(try await scene.a.push().value.divergedFrom.count == 1)
     }
 
-    @Test("a store at another path in another file, as on another volume, keeps its record if it's unchanged")
+    @Test("A store at another path in another file, as on another volume, keeps its record if it's unchanged")
     func otherVolume() async throws {
         let scene = try await Scene()
         let new = try scene.folder("restored").appending(path: scene.a.store.lastPathComponent)
@@ -124,7 +124,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "a file doesn't inherit the uploads of a store that is missing, as on a drive that isn't connected",
+        "A file doesn't inherit the uploads of a store that is missing, as on a drive that isn't connected",
         arguments: ["other.sqlite", "store.sqlite"]
     )
     func otherFile(name: String) async throws {
@@ -141,7 +141,7 @@ struct MovedStoreTests {
         #expect(try await scene.a.push().value.isUnchanged)
     }
 
-    @Test("an unchanged copy gets the record, and the original continues independently")
+    @Test("An unchanged copy gets the record, and the original continues independently")
     func copied() async throws {
         let scene = try await Scene()
         let copy = scene.url("copy.sqlite")
@@ -153,7 +153,7 @@ struct MovedStoreTests {
         #expect(try await scene.a.push().value.divergedFrom.count == 1, "neither has the other's edit")
     }
 
-    @Test("a store that an app replaced at its path keeps its record, but a copy edited before any push is unrelated")
+    @Test("A store that an app replaced at its path keeps its record, but a copy edited before any push is unrelated")
     func replacedAtItsPath() async throws {
         let scene = try await Scene()
         let copy = scene.url("copy.sqlite")
@@ -167,7 +167,7 @@ struct MovedStoreTests {
         try await scene.expectGoesOn(scene.a.store)
     }
 
-    @Test("two stores that have exchanged their paths keep their records, since each is found by its file")
+    @Test("Two stores that have exchanged their paths keep their records, since each is found by its file")
     func swapped() async throws {
         let scene = try await Scene()
         let other = scene.url("other.sqlite")
@@ -181,7 +181,7 @@ struct MovedStoreTests {
         #expect(try scene.a.notes() == ["one", "two"])
     }
 
-    @Test("the stores of two documents that have exchanged their paths aren't pushed to each other's document")
+    @Test("The stores of two documents that have exchanged their paths aren't pushed to each other's document")
     func swappedDocuments() async throws {
         let scene = try await Scene()
         let journal = scene.a.with(document: try RemoteIdentifier("journal"), store: scene.url("journal.sqlite"))
@@ -199,7 +199,7 @@ struct MovedStoreTests {
         try await scene.expectGoesOn(scene.a.store)
     }
 
-    @Test("two stores with an edit each that have exchanged their paths keep their records")
+    @Test("Two stores with an edit each that have exchanged their paths keep their records")
     func exchanged() async throws {
         let scene = try await Scene()
         let other = scene.url("other.sqlite")
@@ -213,7 +213,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "a moved store keeps its applied sets if the device dies while it records the move",
+        "A moved store keeps its applied sets if the device dies while it records the move",
         arguments: ["before moved store", "after moved store"]
     )
     func appliedSets(moment: String) async throws {
@@ -228,7 +228,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "a store that is moved to the path of a former store doesn't get the applied sets of that store",
+        "A store that is moved to the path of a former store doesn't get the applied sets of that store",
         arguments: [nil, "before moved store", "after moved store"]
     )
     func appliedSetsOfFormerStore(moment: String?) async throws {
@@ -247,7 +247,7 @@ struct MovedStoreTests {
         #expect(try scene.applied(in: other) == ["first"])
     }
 
-    @Test("a moved store keeps its applied sets if the application is another one before the move is completed")
+    @Test("A moved store keeps its applied sets if the application is another one before the move is completed")
     func appliedSetsInOtherEpoch() async throws {
         let scene = try await Scene()
         let other = scene.url("other.sqlite")
@@ -260,7 +260,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "two exchanged stores keep their applied sets if the device dies while it records the exchange",
+        "Two exchanged stores keep their applied sets if the device dies while it records the exchange",
         arguments: [nil, "before moved store", "after moved store"]
     )
     func exchangedAppliedSets(moment: String?) async throws {
@@ -281,7 +281,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "two stores that are exchanged twice keep their applied sets although the device dies each time it records that",
+        "Two stores that are exchanged twice keep their applied sets although the device dies each time it records that",
         arguments: ["applied sets set aside", "after moved store"],
         ["applied sets set aside", "after moved store"]
     )
@@ -308,7 +308,7 @@ struct MovedStoreTests {
 
     #if os(Linux)
     // Elsewhere the file system takes both for one name.
-    @Test("two exchanged stores whose names are one text in two Unicode forms keep their applied sets")
+    @Test("Two exchanged stores whose names are one text in two Unicode forms keep their applied sets")
     func exchangedUnicodeForms() async throws {
         let scene = try await Scene()
         let (composed, decomposed) = (scene.url("caf\u{e9}.sqlite"), scene.url("cafe\u{301}.sqlite"))
@@ -323,7 +323,7 @@ struct MovedStoreTests {
     }
     #endif
 
-    @Test("a file that is created at the path of another isn't the same file, although it may get its inode number")
+    @Test("A file that is created at the path of another isn't the same file, although it may get its inode number")
     func birth() throws {
         let url = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         defer { try? FileManager.default.removeItem(at: url) }

@@ -18,7 +18,7 @@ struct RollbackMemoryTests {
         #expect(RollbackMemory().highestGeneration == 0)
     }
 
-    @Test("an upload that was opened is missing unless it exists, or an existing upload includes it")
+    @Test("An upload that was opened is missing unless it exists, or an existing upload includes it")
     func opened() {
         var memory = RollbackMemory()
         memory.open(Fixture.name(5), includes: [Fixture.name(4)])
@@ -30,7 +30,7 @@ struct RollbackMemoryTests {
         #expect(memory.missing(from: [beside.name], [beside]) == [Fixture.name(5)])
     }
 
-    @Test("the uploads that an opened upload includes needn't exist any more")
+    @Test("The uploads that an opened upload includes needn't exist any more")
     func superseded() {
         var memory = RollbackMemory()
         memory.open(Fixture.name(2, of: "laptop"), includes: [])
@@ -38,7 +38,7 @@ struct RollbackMemoryTests {
         #expect(memory.newest == [Fixture.name(5)])
     }
 
-    @Test("two uploads that don't include each other are both remembered, even of one client and generation")
+    @Test("Two uploads that don't include each other are both remembered, even of one client and generation")
     func diverged() {
         var memory = RollbackMemory()
         memory.open(Fixture.name(5, "A"), includes: [])
@@ -47,7 +47,7 @@ struct RollbackMemoryTests {
         #expect(memory.missing(from: [Fixture.name(5, "A")], []) == [Fixture.name(5, "B")])
     }
 
-    @Test("opening an older upload that a remembered upload includes adds nothing")
+    @Test("Opening an older upload that a remembered upload includes adds nothing")
     func older() {
         var memory = RollbackMemory()
         memory.open(Fixture.name(5), includes: [Fixture.name(4)])
@@ -55,7 +55,7 @@ struct RollbackMemoryTests {
         #expect(memory.newest == [Fixture.name(5)])
     }
 
-    @Test("an accepted rollback gives up the missing uploads and nothing else")
+    @Test("An accepted rollback gives up the missing uploads and nothing else")
     func acceptance() {
         var memory = RollbackMemory()
         memory.open(Fixture.name(9), includes: [])

@@ -31,7 +31,7 @@ struct RollbackTests {
         func putBack(to generation: Int) throws { try fixture.restore(states[generation - 1]) }
     }
 
-    @Test("F4: the device that pushed the missing generations notices their rollback")
+    @Test("F4: The device that pushed the missing generations notices their rollback")
     func owner() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 2)
@@ -46,7 +46,7 @@ struct RollbackTests {
         #expect(try scene.fixture.files() == scene.states[1], "nothing was published")
     }
 
-    @Test("F4: a device that pulled a missing generation notices its rollback")
+    @Test("F4: A device that pulled a missing generation notices its rollback")
     func reader() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 4)
@@ -60,7 +60,7 @@ struct RollbackTests {
         #expect(try await scene.b.verify().value.problems.isEmpty)
     }
 
-    @Test("a whole copy that its device pushes repairs the loss")
+    @Test("A whole copy that its device pushes repairs the loss")
     func mended() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 2)
@@ -76,7 +76,7 @@ struct RollbackTests {
         #expect(try scene.b.notes() == scene.a.notes())
     }
 
-    @Test("a device that has seen uploads notices that all are missing, and its whole copy repairs the loss")
+    @Test("A device that has seen uploads notices that all are missing, and its whole copy repairs the loss")
     func allMissing() async throws {
         let scene = try await Scene()
         let client = try await scene.a.register().value.client
@@ -101,7 +101,7 @@ struct RollbackTests {
         }
     }
 
-    @Test("an accepted rollback is remembered, and the store that it replaces is given up")
+    @Test("An accepted rollback is remembered, and the store that it replaces is given up")
     func accepted() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 2)
@@ -111,7 +111,7 @@ struct RollbackTests {
         #expect(try await scene.b.verify().value.problems.isEmpty)
     }
 
-    @Test("a store whose upload is missing isn't replaced by an upload of another device that doesn't include it")
+    @Test("A store whose upload is missing isn't replaced by an upload of another device that doesn't include it")
     func onlyCopy() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend()
@@ -135,7 +135,7 @@ struct RollbackTests {
         #expect(try await b.pull(from: clientA, generation: 2).value.from == clientA)
     }
 
-    @Test("a device without memory notices that a head is missing, because other devices have recorded it")
+    @Test("A device without memory notices that a head is missing, because other devices have recorded it")
     func witness() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend()

@@ -39,7 +39,7 @@ struct ListTests {
     }
 
     @Test(
-        "H5, H6, H8, H9, H11: the lists show what the first registrants saved, the original device and the last syncs",
+        "H5, H6, H8, H9, H11: The lists show what the first registrants saved, the original device and the last syncs",
         arguments: [false, true]
     )
     func everything(isSealed: Bool) async throws {
@@ -86,7 +86,7 @@ struct ListTests {
         withExtendedLifetime(asker) {}
     }
 
-    @Test("H11: every push and pull writes the time, also if the store is unchanged, and no other file")
+    @Test("H11: Every push and pull writes the time, also if the store is unchanged, and no other file")
     func recentSync() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")
@@ -104,7 +104,7 @@ struct ListTests {
         }
     }
 
-    @Test("H11: a time of a sealed document counts only if it's authentic, and verify reports the others")
+    @Test("H11: A time of a sealed document counts only if it's authentic, and verify reports the others")
     func unauthentic() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -128,7 +128,7 @@ struct ListTests {
         #expect(try await b.verify().value.problems.isEmpty, "the next pull writes the file again")
     }
 
-    @Test("a list registers no device and writes nothing, and damaged entries don't hide the others")
+    @Test("A list registers no device and writes nothing, and damaged entries don't hide the others")
     func damaged() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -151,7 +151,7 @@ struct ListTests {
         #expect(try stranger.state.peekClientIdentifier(for: stranger.access.key) == nil)
     }
 
-    @Test("a list of an application or document that doesn't exist says so")
+    @Test("A list of an application or document that doesn't exist says so")
     func missing() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")
@@ -177,7 +177,7 @@ struct ListTests {
         }
     }
 
-    @Test("a document whose removal is incomplete is reported, also if the storage lists it twice")
+    @Test("A document whose removal is incomplete is reported, also if the storage lists it twice")
     func repeatedDocument() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")
@@ -193,7 +193,7 @@ struct ListTests {
         #expect(status.documents.isEmpty && Set(status.unreadable.map(\.path)) == ["\(root)"])
     }
 
-    @Test("the lists of 100 documents are five round trips deep")
+    @Test("The lists of 100 documents are five round trips deep")
     func depth() async throws {
         let fixture = try Fixture()
         let near = InMemoryBackend()

@@ -10,7 +10,7 @@ import Testing
 struct AppSealTests {
     private let content = Array("the app's settings".utf8)
 
-    @Test("P15: every device of the application opens a sealed file by its name, and by no other")
+    @Test("P15: Every device of the application opens a sealed file by its name, and by no other")
     func roundTrip() async throws {
         let fixture = try Fixture(password: "correct horse")
         let first = try await fixture.device("first").register().value

@@ -153,7 +153,7 @@ struct ManagerOptionsTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("P17: a manager doesn't keep its delegate alive, and an operation that needs a released one says so")
+    @Test("P17: A manager doesn't keep its delegate alive, and an operation that needs a released one says so")
     func weakDelegate() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")

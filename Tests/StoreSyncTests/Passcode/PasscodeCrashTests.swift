@@ -37,7 +37,7 @@ struct PasscodeCrashTests {
     }
 
     @Test(
-        "B12, D1: an attempt that is cancelled when the application was created again succeeds, and keeps the new key",
+        "B12, D1: An attempt that is cancelled when the application was created again succeeds, and keeps the new key",
         arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
     )
     func cancelledAtEveryRequest(place: PasscodePlace) async throws {

@@ -21,7 +21,7 @@ struct PasscodeHostileTests {
     }
 
     @Test(
-        "B12, D19: a forged application is distinguished from the successor that a device created",
+        "B12, D19: A forged application is distinguished from the successor that a device created",
         arguments: Forgery.allCases
     )
     func forgedSuccessor(forgery: Forgery) async throws {
@@ -86,7 +86,7 @@ struct PasscodeHostileTests {
         }
     }
 
-    @Test("F1: if an attacker switches encryption off, a setup doesn't continue without it")
+    @Test("F1: If an attacker switches encryption off, a setup doesn't continue without it")
     func downgraded() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
@@ -106,7 +106,7 @@ struct PasscodeHostileTests {
         #expect(try await a.status().value.isEncrypted)
     }
 
-    @Test("a tree of TICoreDataSync isn't deleted, whichever action the passcode is for")
+    @Test("A tree of TICoreDataSync isn't deleted, whichever action the passcode is for")
     func foreignTree() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
@@ -127,7 +127,7 @@ struct PasscodeHostileTests {
     }
 
     @Test(
-        "a setup doesn't take an application that is still arriving for an empty remote, and removes nothing"
+        "A setup doesn't take an application that is still arriving for an empty remote, and removes nothing"
     )
     func arriving() async throws {
         let fixture = try Fixture()
@@ -160,7 +160,7 @@ struct PasscodeHostileTests {
         #expect(await setup.status.description == "syncRequired, new")
     }
 
-    @Test("a storage on which an application can't be replaced safely is refused before anything is written")
+    @Test("A storage on which an application can't be replaced safely is refused before anything is written")
     func unsupported() async throws {
         let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: [.exclusiveCreate, .atomicReplace])
@@ -176,7 +176,7 @@ struct PasscodeHostileTests {
     }
 
     @Test(
-        "a storage that refuses every write of the new keys ends the attempt, whether it shows the former keys or not"
+        "A storage that refuses every write of the new keys ends the attempt, whether it shows the former keys or not"
     )
     func refusedKeys() async throws {
         for hidesKeys in [false, true] {
@@ -192,7 +192,7 @@ struct PasscodeHostileTests {
         }
     }
 
-    @Test("D18: no passcode is in a status, an error, a file of the device or of the remote")
+    @Test("D18: No passcode is in a status, an error, a file of the device or of the remote")
     func secrets() async throws {
         let fixture = try Fixture()
         let canaries = ["canary-right", "canary-wrong", "canary-new"]

@@ -36,7 +36,7 @@ struct PasscodeRaceTests {
     }
 
     @Test(
-        "B12: if two devices start over concurrently, one wins, and the other is told and joins by its passcode",
+        "B12: If two devices start over concurrently, one wins, and the other is told and joins by its passcode",
         arguments: places
     )
     func twoReplace(place: PasscodePlace) async throws {
@@ -78,7 +78,7 @@ struct PasscodeRaceTests {
         print("started over concurrently, \(place): a \(wins[0]), b \(wins[1]), one after the other \(wins[2])")
     }
 
-    @Test("B7: if two devices create data concurrently, one succeeds and the other is told", arguments: places)
+    @Test("B7: If two devices create data concurrently, one succeeds and the other is told", arguments: places)
     func twoMakeData(place: PasscodePlace) async throws {
         for seed in TestDepth.seeds(quick: 1, deep: 250) {
             try await Simulation.run(seed: seed) { simulation in
@@ -101,7 +101,7 @@ struct PasscodeRaceTests {
     }
 
     @Test(
-        "F17, D1, B11: an attempt that is cancelled at any suspension point ends once, and the next one succeeds",
+        "F17, D1, B11: An attempt that is cancelled at any suspension point ends once, and the next one succeeds",
         arguments: places
     )
     func cancelledAnywhere(place: PasscodePlace) async throws {

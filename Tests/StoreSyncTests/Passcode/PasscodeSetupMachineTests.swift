@@ -22,7 +22,7 @@ struct PasscodeSetupMachineTests {
         }
     }
 
-    @Test("B5–B8: the content of the remote decides which passcode is required")
+    @Test("B5–B8: The content of the remote decides which passcode is required")
     func findings() throws {
         let expected: [(PasscodeExamination.Finding, String)] = [
             (.nothing, "syncRequired, new"), (.missing, "syncRequired, none"), (.existing, "syncRequired, existing"),
@@ -31,7 +31,7 @@ struct PasscodeSetupMachineTests {
         for (finding, words) in expected { #expect(try Self.machine(finding).status.description == words) }
     }
 
-    @Test("B6, B9: a passcode is accepted only if one is required and its purpose is known, and never twice")
+    @Test("B6, B9: A passcode is accepted only if one is required and its purpose is known, and never twice")
     func whoMayStart() throws {
         let allowed: [PasscodeExamination.Finding: [SyncStartMessage.Action]] = [
             .nothing: [.new, .existing], .missing: [.new], .existing: [.new, .existing], .current: [.new],
@@ -59,7 +59,7 @@ struct PasscodeSetupMachineTests {
         #expect(Self.failure { try fresh.start(.existing) } == .notExpected)
     }
 
-    @Test("B11: a decision applies to the application that was found, and to no other that appeared since")
+    @Test("B11: A decision applies to the application that was found, and to no other that appeared since")
     func decisions() throws {
         let cases: [(PasscodeExamination.Finding, [UInt8]?, PasscodeExamination.Finding, [UInt8]?, Bool)] = [
             (.nothing, nil, .nothing, nil, true), (.nothing, nil, .existing, [1], false),
@@ -84,7 +84,7 @@ struct PasscodeSetupMachineTests {
         }
     }
 
-    @Test("B12: a deregistration counts on a device that is set up, and is ignored while an attempt is in progress")
+    @Test("B12: A deregistration counts on a device that is set up, and is ignored while an attempt is in progress")
     func deregistration() throws {
         let error = StoreSyncError.deregistered("for a test")
         var machine = try Self.machine(.current, [1])
@@ -107,7 +107,7 @@ struct PasscodeSetupMachineTests {
     }
 
     @Test(
-        "B6: the result of an examination during which an attempt failed doesn't count, and that of the next one does"
+        "B6: The result of an examination during which an attempt failed doesn't count, and that of the next one does"
     )
     func repeatedExamination() throws {
         let down = StoreSyncError(.remoteUnavailable, "for a test")
@@ -128,7 +128,7 @@ struct PasscodeSetupMachineTests {
         try machine.start(.existing)
     }
 
-    @Test("B14: an attempt that failed before it found anything is repeated with the same decision")
+    @Test("B14: An attempt that failed before it found anything is repeated with the same decision")
     func repeatedStart() throws {
         var machine = try Self.machine(.existing, [1])
         try machine.start(.existing)

@@ -23,7 +23,7 @@ struct PasscodeSetupTests {
     }
 
     @Test(
-        "B5, B7, B9, B10, B13: on an empty remote a setup asks for a new passcode, creates data and reports its states"
+        "B5, B7, B9, B10, B13: On an empty remote a setup asks for a new passcode, creates data and reports its states"
     )
     func first() async throws {
         let fixture = try Fixture()
@@ -54,7 +54,7 @@ struct PasscodeSetupTests {
         #expect(await again.setupState == .ongoing)
     }
 
-    @Test("B8, B9, B10: the passcode of existing data unprotects it")
+    @Test("B8, B9, B10: The passcode of existing data unprotects it")
     func existing() async throws {
         let fixture = try Fixture()
         try await fixture.device("a").setUp(Self.passcode, .new)
@@ -73,7 +73,7 @@ struct PasscodeSetupTests {
         #expect(try await b.status().value.clients.count == 2)
     }
 
-    @Test("B11, B14: after a failure a passcode is required again, with the reason, and either action is possible")
+    @Test("B11, B14: After a failure a passcode is required again, with the reason, and either action is possible")
     func failures() async throws {
         let fixture = try Fixture()
         try await fixture.device("a").setUp(Self.passcode, .new)
@@ -92,7 +92,7 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
-    @Test("B6: while the storage can't be reached the state is none, with the reason, and then it changes by itself")
+    @Test("B6: While the storage can't be reached the state is none, with the reason, and then it changes by itself")
     func offline() async throws {
         let fixture = try Fixture()
         let failures = Locked(3)
@@ -123,7 +123,7 @@ struct PasscodeSetupTests {
         #expect(try await contents(of: fixture.device("b").backend).isEmpty)
     }
 
-    @Test("B14: if the storage fails while data is created, a passcode is required again and the next attempt succeeds")
+    @Test("B14: If the storage fails while data is created, a passcode is required again and the next attempt succeeds")
     func newFails() async throws {
         let fixture = try Fixture()
         let isOffline = Locked(false)
@@ -142,7 +142,7 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
-    @Test("B4: an application that isn't encrypted accepts no passcode, and only new data in its place has one")
+    @Test("B4: An application that isn't encrypted accepts no passcode, and only new data in its place has one")
     func unencrypted() async throws {
         let fixture = try Fixture()
         let plain = try fixture.device("plain")
@@ -165,7 +165,7 @@ struct PasscodeSetupTests {
     }
 
     @Test(
-        "B12, B13: new data over existing data deletes it, has a new epoch and keys, and deregisters all other devices",
+        "B12, B13: New data over existing data deletes it, has a new epoch and keys, and deregisters all other devices",
         arguments: PasscodePlace.allCases,
         [true, false]
     )
@@ -226,7 +226,7 @@ struct PasscodeSetupTests {
         #expect(try b.notes() == (hasKeys ? ["one", "two"] : ["two"]))
     }
 
-    @Test("F9: new data can replace data that can't be opened any more, or that claims to be unencrypted")
+    @Test("F9: New data can replace data that can't be opened any more, or that claims to be unencrypted")
     func damaged() async throws {
         for damage in ["Encryption/test.ticdsync", "Information/registration.plist"] {
             let fixture = try Fixture()
@@ -254,7 +254,7 @@ struct PasscodeSetupTests {
         }
     }
 
-    @Test("D16: if a known application is missing, another one is created only if the user says so")
+    @Test("D16: If a known application is missing, another one is created only if the user says so")
     func missing() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
@@ -284,7 +284,7 @@ struct PasscodeSetupTests {
         #expect(try await a.status().value.clients.count == 1)
     }
 
-    @Test("B11: a decision applies only to what the user decided about: data that appeared meanwhile isn't deleted")
+    @Test("B11: A decision applies only to what the user decided about: data that appeared meanwhile isn't deleted")
     func changedMeanwhile() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -303,7 +303,7 @@ struct PasscodeSetupTests {
         #expect(await code { try await a.status().value } == .deregistered)
     }
 
-    @Test("B6: if an attempt fails during an examination, the application is examined again")
+    @Test("B6: If an attempt fails during an examination, the application is examined again")
     func attemptDuringExamination() async throws {
         let fixture = try Fixture()
         let connection = DyingBackend(LocalFolderBackend(root: fixture.share))
@@ -329,7 +329,7 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
-    @Test("a setup that ends while an attempt examines the application replaces nothing")
+    @Test("A setup that ends while an attempt examines the application replaces nothing")
     func endsDuringExamination() async throws {
         let fixture = try Fixture()
         let memory = InMemoryBackend()
@@ -351,7 +351,7 @@ struct PasscodeSetupTests {
         #expect(count > 5)
     }
 
-    @Test("changing the passcode on a device that is set up deregisters no device, and changes one file")
+    @Test("Changing the passcode on a device that is set up deregisters no device, and changes one file")
     func passcodeChange() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -374,7 +374,7 @@ struct PasscodeSetupTests {
         #expect(await third.setupState == .ongoing)
     }
 
-    @Test("a changed passcode's hash costs what the former one's did, unless the app asks for more")
+    @Test("A changed passcode's hash costs what the former one's did, unless the app asks for more")
     func costOfChange() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
@@ -392,7 +392,7 @@ struct PasscodeSetupTests {
         }
     }
 
-    @Test("a client that was removed must give the passcode, which is checked although the device has the keys")
+    @Test("A client that was removed must give the passcode, which is checked although the device has the keys")
     func removedClient() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
@@ -413,7 +413,7 @@ struct PasscodeSetupTests {
     }
 
     @Test(
-        "a device that signed out can check a note on its removal only with the passcode: a forged one costs it nothing",
+        "A device that signed out can check a note on its removal only with the passcode: a forged one costs it nothing",
         arguments: [false, true]
     )
     func signedOutClient(isAuthentic: Bool) async throws {
@@ -447,7 +447,7 @@ struct PasscodeSetupTests {
         #expect(again.warnings.isEmpty == isAuthentic)
     }
 
-    @Test("the stream of states ends when the setup is released or ended, and a slow reader gets the last state")
+    @Test("The stream of states ends when the setup is released or ended, and a slow reader gets the last state")
     func sequences() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Applications that are moved aside, and their remains", .timeLimit(.minutes(60)))
 struct ReplacementTests {
-    @Test("the name of an application moved aside states application and epoch, and no other name is taken for one")
+    @Test("The name of an application moved aside states application and epoch, and no other name is taken for one")
     func names() throws {
         let application = try RemoteIdentifier("org.example-notes.x")
         for epoch in [UUID(), nil] {
@@ -25,7 +25,7 @@ struct ReplacementTests {
         _ = try RemotePath.root.appending(AsideName(application: longest, epoch: UUID()).name)
     }
 
-    @Test("D13: of two applications moved aside, the one moved by mistake is restored, and the other is removed")
+    @Test("D13: Of two applications moved aside, the one moved by mistake is restored, and the other is removed")
     func unmeant() async throws {
         let scene = try await PasscodeScene(.folder)
         let backend = try await scene.restore()
@@ -57,7 +57,7 @@ struct ReplacementTests {
         #expect(try await a.status().value.clients.count == 2)
     }
 
-    @Test("D13: a file that a device writes while the application is aside costs neither the file nor the application")
+    @Test("D13: A file that a device writes while the application is aside costs neither the file nor the application")
     func lateFiles() async throws {
         let scene = try await PasscodeScene(.folder)
         let name = "\(scene.fixture.application)/Documents/notes/WholeStore/late/file"
@@ -99,7 +99,7 @@ struct ReplacementTests {
         }
     }
 
-    @Test("a pull doesn't replace a store of the former application until the user gives it up, and says so")
+    @Test("A pull doesn't replace a store of the former application until the user gives it up, and says so")
     func formerStore() async throws {
         let scene = try await PasscodeScene(.folder)
         let backend = try await scene.restore()
@@ -120,7 +120,7 @@ struct ReplacementTests {
         #expect(try b.notes() == ["new"])
     }
 
-    @Test("files of a former epoch are removed, and files of devices that work in the current epoch stay")
+    @Test("Files of a former epoch are removed, and files of devices that work in the current epoch stay")
     func formerFiles() async throws {
         let backend = InMemoryBackend()
         let hierarchy = ApplicationHierarchy(try RemoteIdentifier("org.example.notes"))

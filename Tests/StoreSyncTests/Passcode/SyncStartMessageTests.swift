@@ -21,7 +21,7 @@ struct SyncStartMessageTests {
         }
     }
 
-    @Test("B1: a message's data and dictionary are its JSON, and are read back as the same message")
+    @Test("B1: A message's data and dictionary are its JSON, and are read back as the same message")
     func json() throws {
         var message = try SyncStartMessage(passcode: "correct horse", action: .new)
         #expect(message.requestDict == ["syncStart": ["action": "New", "passcode": "correct horse"]])
@@ -34,7 +34,7 @@ struct SyncStartMessageTests {
     }
 
     @Test(
-        "B2, B3: a message keeps its passcode, its action can be changed, and the default action deletes nothing"
+        "B2, B3: A message keeps its passcode, its action can be changed, and the default action deletes nothing"
     )
     func fields() throws {
         var message = try SyncStartMessage(passcode: "a")
@@ -44,14 +44,14 @@ struct SyncStartMessageTests {
         #expect(SyncStartMessage.Action.allCases.map(\.rawValue) == ["New", "Existing"])
     }
 
-    @Test("B15: a message without an action, from before actions existed, deletes nothing")
+    @Test("B15: A message without an action, from before actions existed, deletes nothing")
     func withoutAction() throws {
         let message = try SyncStartMessage(requestData: #" { "syncStart" : { "passcode" : "a" } } "#)
         #expect(try message == SyncStartMessage(passcode: "a", action: .existing))
     }
 
     @Test(
-        "every passcode is read back unchanged",
+        "Every passcode is read back unchanged",
         arguments: [
             "a", " a ", "\"\\/", "\u{1}\u{1F}\t\n", "line\n\n", "line\r\n\n", "line\r", "Ä\u{10FFFF}🐎",
             "\u{7F}\u{85}\u{2028}",
@@ -65,7 +65,7 @@ struct SyncStartMessageTests {
         #expect(try SyncStartMessage(requestData: encoded) == message)
     }
 
-    @Test("an invalid message is refused with an error that quotes nothing of it")
+    @Test("An invalid message is refused with an error that quotes nothing of it")
     func refused() throws {
         let secret = Self.secret
         let corpus = [
@@ -104,7 +104,7 @@ struct SyncStartMessageTests {
         #expect(Self.refusal(#"{"syncStart":{"passcode":"\#(long)"}}"#)?.code == .invalidPassword)
     }
 
-    @Test("a message with any byte changed, or cut anywhere, is another message or is refused")
+    @Test("A message with any byte changed, or cut anywhere, is another message or is refused")
     func changedBytes() throws {
         let bytes = Array(try SyncStartMessage(passcode: "ab", action: .new).requestData.utf8)
         for index in bytes.indices {
@@ -122,7 +122,7 @@ struct SyncStartMessageTests {
         }
     }
 
-    @Test("D18: the passcode is in no description, dump or mirror")
+    @Test("D18: The passcode is in no description, dump or mirror")
     func redacted() throws {
         let message = try SyncStartMessage(passcode: Self.secret, action: .new)
         var dumped = ""

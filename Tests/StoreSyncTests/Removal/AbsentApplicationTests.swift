@@ -56,7 +56,7 @@ struct AbsentApplicationTests {
         #expect(try a.state.pin(for: a.key) == nil)
     }
 
-    @Test("a removal that was interrupted after the directory was removed is completed")
+    @Test("A removal that was interrupted after the directory was removed is completed")
     func lastStep() async throws {
         _ = try await fixture.device("a").register().value
         let a = try await removeApplication(by: "a", dyingAt: "after removal of \(fixture.hierarchy.root)")
@@ -65,7 +65,7 @@ struct AbsentApplicationTests {
         #expect(try a.state.pin(for: a.key) == nil)
     }
 
-    @Test("a removed application that was restored and registered with again isn't taken for removed")
+    @Test("A removed application that was restored and registered with again isn't taken for removed")
     func restored() async throws {
         let a = try fixture.device("a")
         _ = try await a.register().value
@@ -80,7 +80,7 @@ struct AbsentApplicationTests {
         #expect(try a.state.pin(for: a.key) != nil)
     }
 
-    @Test("an application of another epoch that is being replaced isn't removed without its keys")
+    @Test("An application of another epoch that is being replaced isn't removed without its keys")
     func asides() async throws {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         _ = try await a.register().value
@@ -101,7 +101,7 @@ struct AbsentApplicationTests {
         #expect(!FileManager.default.fileExists(atPath: removed.path))
     }
 
-    @Test("a removal removes former applications that were moved aside while it has the keys")
+    @Test("A removal removes former applications that were moved aside while it has the keys")
     func formerAsides() async throws {
         _ = try await fixture.device("a").register().value
         let former = try aside(of: UUID().uuidString)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Removing all remote data of an application", .timeLimit(.minutes(60)))
 struct ApplicationRemovalTests {
-    @Test("H19–H23: encryption files and registration come last, and this device forgets the application")
+    @Test("H19–H23: Encryption files and registration come last, and this device forgets the application")
     func order() async throws {
         let fixture = try Fixture(password: "correct horse")
         let connection = DyingBackend(fixture.remote)
@@ -42,7 +42,7 @@ struct ApplicationRemovalTests {
         #expect(await code { try await b.pull().value } == .deregistered)
     }
 
-    @Test("an application is removed only by a device that has its keys or gives its password")
+    @Test("An application is removed only by a device that has its keys or gives its password")
     func password() async throws {
         let fixture = try Fixture(password: "correct horse")
         _ = try await fixture.device("a").register().value
@@ -70,7 +70,7 @@ struct ApplicationRemovalTests {
     }
 
     @Test(
-        "a removed application's items are removed from this device's keychain, also if it has no keys of the application",
+        "A removed application's items are removed from this device's keychain, also if it has no keys of the application",
         arguments: [false, true]
     )
     func items(isEncrypted: Bool) async throws {
@@ -89,7 +89,7 @@ struct ApplicationRemovalTests {
         #expect(error?.code == .itemNotFound)
     }
 
-    @Test("an application that isn't there, or another one of that name, isn't removed by mistake")
+    @Test("An application that isn't there, or another one of that name, isn't removed by mistake")
     func other() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
@@ -129,7 +129,7 @@ struct ApplicationRemovalTests {
     }
 
     @Test(
-        "an application that was created again and is still arriving isn't removed without its keys",
+        "An application that was created again and is still arriving isn't removed without its keys",
         arguments: ["", "ClientDevices", "salt.ticdsync", "test.ticdsync"]
     )
     func arriving(part: String) async throws {

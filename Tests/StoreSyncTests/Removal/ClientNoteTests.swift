@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Notes on removed clients", .timeLimit(.minutes(60)))
 struct ClientNoteTests {
-    @Test("a name has a reading for every hyphen, and one as TICoreDataSync's")
+    @Test("A name has a reading for every hyphen, and one as TICoreDataSync's")
     func names() throws {
         let (a, b) = (try RemoteIdentifier("a"), try RemoteIdentifier("b-c"))
         #expect(ClientNoteName(on: a, by: b).fileName == "a-b-c.plist")
@@ -73,7 +73,7 @@ struct ClientNoteTests {
     }
 
     @Test(
-        "H10, H23: a note is named after the client and its remover; where nothing is sealed, TICoreDataSync's name exists too",
+        "H10, H23: A note is named after the client and its remover; where nothing is sealed, TICoreDataSync's name exists too",
         arguments: [false, true]
     )
     func savedNames(isSealed: Bool) async throws {
@@ -114,7 +114,7 @@ struct ClientNoteTests {
         #expect(try scene.fixture.files()["\(note)"] == (ofDocument ? nil : Data("anything".utf8)))
     }
 
-    @Test("H10, H23: a sealed note counts only for the client and the remover in its name")
+    @Test("H10, H23: A sealed note counts only for the client and the remover in its name")
     func movedNotes() async throws {
         let scene = try await Scene(isSealed: true)
         let third = try await scene.fixture.device("third").register().value.client
@@ -137,7 +137,7 @@ struct ClientNoteTests {
     }
 
     @Test(
-        "H11: a removed client's times are removed; its uploads and keychain file once another client's include them"
+        "H11: A removed client's times are removed; its uploads and keychain file once another client's include them"
     )
     func files() async throws {
         let scene = try await Scene(isSealed: true)
@@ -171,7 +171,7 @@ struct ClientNoteTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("a client that isn't registered with a document isn't removed from it")
+    @Test("A client that isn't registered with a document isn't removed from it")
     func unknown() async throws {
         let scene = try await Scene(isSealed: false)
         let idle = try await scene.fixture.device("idle").register().value.client
@@ -189,7 +189,7 @@ struct ClientNoteTests {
         #expect(try await scene.a.listClients(of: document).value.clients.map(\.client) == [scene.remover])
     }
 
-    @Test("a removed client isn't listed, although its directories stay in the documents", arguments: [false, true])
+    @Test("A removed client isn't listed, although its directories stay in the documents", arguments: [false, true])
     func listed(fromDocument: Bool) async throws {
         let scene = try await Scene(isSealed: true)
         let document = scene.fixture.document
@@ -208,7 +208,7 @@ struct ClientNoteTests {
     }
 
     @Test(
-        "a client that was removed from the application removes nothing and changes no password until it registers again"
+        "A client that was removed from the application removes nothing and changes no password until it registers again"
     )
     func removedClient() async throws {
         let scene = try await Scene(isSealed: true)

@@ -27,7 +27,7 @@ struct DocumentRemovalTests {
     }
 
     @Test(
-        "H21, H22: the note of the deletion comes first and the info last; a device that knew the document is told",
+        "H21, H22: The note of the deletion comes first and the info last; a device that knew the document is told",
         arguments: [false, true]
     )
     func order(isSealed: Bool) async throws {
@@ -64,7 +64,7 @@ struct DocumentRemovalTests {
         #expect(try scene.fixture.files() == before)
     }
 
-    @Test("H22: a document that is being removed counts as deleted, and isn't created again before that is complete")
+    @Test("H22: A document that is being removed counts as deleted, and isn't created again before that is complete")
     func interrupted() async throws {
         let scene = try await Scene()
         let dying = DyingBackend(scene.a.backend)
@@ -120,7 +120,7 @@ struct DocumentRemovalTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("H22: a planted note removes nothing, and hides no document")
+    @Test("H22: A planted note removes nothing, and hides no document")
     func planted() async throws {
         let scene = try await Scene()
         let info = try #require(try scene.fixture.files()["\(scene.document.documentInfo)"])
@@ -143,7 +143,7 @@ struct DocumentRemovalTests {
         #expect(await code { try await scene.a.pull().value } == .documentDeleted)
     }
 
-    @Test("a document that doesn't exist, that is damaged, or that was put back isn't removed")
+    @Test("A document that doesn't exist, that is damaged, or that was put back isn't removed")
     func refused() async throws {
         let scene = try await Scene()
         let other = try RemoteIdentifier("other")
@@ -165,7 +165,7 @@ struct DocumentRemovalTests {
     }
 
     @Test(
-        "H22: a document whose info is lost is removed by a device that knows it, also if nothing else is left",
+        "H22: A document whose info is lost is removed by a device that knows it, also if nothing else is left",
         arguments: [false, true]
     )
     func lost(isSealed: Bool) async throws {
@@ -187,7 +187,7 @@ struct DocumentRemovalTests {
         }
     }
 
-    @Test("H22: a new document that was moved away by a removal whose device died is moved back by the next removal")
+    @Test("H22: A new document that was moved away by a removal whose device died is moved back by the next removal")
     func movedAway() async throws {
         let scene = try await Scene()
         _ = try await scene.a.removeDocument().value
@@ -209,7 +209,7 @@ struct DocumentRemovalTests {
         #expect(try scene.fixture.files().keys.filter { $0.contains("/DeletedDocuments/") } == [scene.note])
     }
 
-    @Test("H8, H22: a document of TICoreDataSync is removed too")
+    @Test("H8, H22: A document of TICoreDataSync is removed too")
     func original() async throws {
         let scene = try await Scene(isSealed: false)
         let path = scene.document.documentInfo

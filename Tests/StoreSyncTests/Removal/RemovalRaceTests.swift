@@ -70,7 +70,7 @@ struct RemovalRaceTests {
     }
 
     @Test(
-        "H21–H23: a push that runs between any two requests of a removal loses nothing local, and the removal completes",
+        "H21–H23: A push that runs between any two requests of a removal loses nothing local, and the removal completes",
         arguments: servers,
         RemovedSubject.allCases
     )
@@ -105,7 +105,7 @@ struct RemovalRaceTests {
     }
 
     @Test(
-        "H21–H23: a removal that runs between any two requests of a push loses nothing local, and can be completed",
+        "H21–H23: A removal that runs between any two requests of a push loses nothing local, and can be completed",
         arguments: servers,
         RemovedSubject.allCases
     )
@@ -129,7 +129,7 @@ struct RemovalRaceTests {
     }
 
     @Test(
-        "H21–H23: a removal and a push in any order of their requests lose nothing local, and the removal completes",
+        "H21–H23: A removal and a push in any order of their requests lose nothing local, and the removal completes",
         arguments: servers,
         RemovedSubject.allCases
     )
@@ -151,7 +151,7 @@ struct RemovalRaceTests {
     }
 
     @Test(
-        "H22: a document that is created again between any two requests of a removal is whole, or is refused",
+        "H22: A document that is created again between any two requests of a removal is whole, or is refused",
         arguments: servers
     )
     func recreatedMeanwhile(server: SimulatedServer) async throws {
@@ -196,7 +196,7 @@ struct RemovalRaceTests {
         return nil
     }
 
-    @Test("H22: two devices that remove a document in any order of their requests both succeed", arguments: servers)
+    @Test("H22: Two devices that remove a document in any order of their requests both succeed", arguments: servers)
     func twoRemovers(server: SimulatedServer) async throws {
         let scene = try await RemovalScene(server, isSealed: true)
         for seed in TestDepth.seeds(quick: 2, deep: 400) {

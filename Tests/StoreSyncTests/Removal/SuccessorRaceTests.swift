@@ -22,7 +22,7 @@ struct SuccessorRaceTests {
     }
 
     @Test(
-        "H22: a document that is created again between any two requests of a slower removal stays",
+        "H22: A document that is created again between any two requests of a slower removal stays",
         arguments: servers
     )
     func document(server: SimulatedServer) async throws {
@@ -61,7 +61,7 @@ struct SuccessorRaceTests {
         }
     }
 
-    @Test("H22: a removal that is tried again after a failure removes no document that was created since")
+    @Test("H22: A removal that is tried again after a failure removes no document that was created since")
     func repeated() async throws {
         let scene = try await RemovalScene(.aws, isSealed: true)
         let place = try await scene.restore()
@@ -102,7 +102,7 @@ struct SuccessorRaceTests {
     }
 
     @Test(
-        "H22: a document that is removed while another device finishes to create it again can be created once more",
+        "H22: A document that is removed while another device finishes to create it again can be created once more",
         arguments: servers
     )
     func note(server: SimulatedServer) async throws {
@@ -142,7 +142,7 @@ struct SuccessorRaceTests {
     }
 
     @Test(
-        "H23: an application that is created again between two requests of a slower removal stays, or its user is warned",
+        "H23: An application that is created again between two requests of a slower removal stays, or its user is warned",
         arguments: servers
     )
     func application(server: SimulatedServer) async throws {

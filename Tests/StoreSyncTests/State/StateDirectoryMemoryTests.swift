@@ -21,7 +21,7 @@ struct StateDirectoryMemoryTests {
         state = try fixture.open()
     }
 
-    @Test("a client identifier is created once for each application and remote, and peeking creates none")
+    @Test("A client identifier is created once for each application and remote, and peeking creates none")
     func clientIdentifier() throws {
         #expect(try state.peekClientIdentifier(for: notes) == nil)
         let identifier = try state.clientIdentifier(for: notes)
@@ -31,7 +31,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.replaceClientIdentifier(for: notes) != identifier)
     }
 
-    @Test("F8: each application on each remote keeps its own key, which the next epoch's key replaces")
+    @Test("F8: Each application on each remote keeps its own key, which the next epoch's key replaces")
     func masterKeys() async throws {
         let applications = [notes, tasks, elsewhere]
         let keys = applications.map { _ in MasterKey() }
@@ -51,7 +51,7 @@ struct StateDirectoryMemoryTests {
     }
 
     @Test(
-        "a pin survives reopening, for its application alone",
+        "A pin survives reopening, for its application alone",
         arguments: [
             ApplicationPin(encryption: nil, epoch: nil), ApplicationPin(encryption: nil, epoch: "one"),
             ApplicationPin(encryption: "suite", epoch: "one"),
@@ -64,7 +64,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.pin(for: elsewhere) == nil)
     }
 
-    @Test("staging names are kept until they are forgotten")
+    @Test("Staging names are kept until they are forgotten")
     func stagings() throws {
         for name in [".registering-b", ".registering-a"] { try state.recordStaging(name: name, for: notes) }
         try state.recordStaging(name: ".registering-c", for: tasks)
@@ -73,7 +73,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.stagings(for: notes) == [".registering-a"])
     }
 
-    @Test("the memory of rollbacks is kept for each integrity key, and every key that was seen is remembered")
+    @Test("The memory of rollbacks is kept for each integrity key, and every key that was seen is remembered")
     func recreated() throws {
         try state.setIntegrityKey("key", for: diary)
         for document in [diary, recipes] {
@@ -92,7 +92,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.rollbackMemory(for: recipes, "key").highestGeneration == 6)
     }
 
-    @Test("uploads are in flight until they are published, the oldest first, and are never forgotten")
+    @Test("Uploads are in flight until they are published, the oldest first, and are never forgotten")
     func uploads() throws {
         let uploads = [9, 2, 10].map { StateFixture.record($0) }
         for upload in uploads + [StateFixture.record(3, of: recipes), StateFixture.record(4, client: "former")] {
@@ -110,7 +110,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.uploads(for: diary).map(\.name.generation) == [2, 4, 9, 10])
     }
 
-    @Test("a selection of uploads has the document's uploads that it names, and no others")
+    @Test("A selection of uploads has the document's uploads that it names, and no others")
     func uploadSelections() throws {
         let uploads = [9, 2, 10].map { StateFixture.record($0) }
         let (others, former) = (StateFixture.record(11, of: recipes), StateFixture.record(4, client: "former"))
@@ -136,7 +136,7 @@ struct StateDirectoryMemoryTests {
         #expect(try selected(.lastPublished(by: former.name.client, besides: [planted])) == [4])
     }
 
-    @Test("more uploads can be named than a query has parameters")
+    @Test("More uploads can be named than a query has parameters")
     func manyNames() throws {
         let upload = StateFixture.record(1)
         try state.recordUpload(upload)
@@ -144,7 +144,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.uploads(for: diary, .named(names)).map(\.name) == [upload.name])
     }
 
-    @Test("an interrupted upload that appears after a pull has replaced its store changes only its own record")
+    @Test("An interrupted upload that appears after a pull has replaced its store changes only its own record")
     func lateUpload() throws {
         let upload = StateFixture.record(2)
         try state.recordUpload(upload)
@@ -157,7 +157,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.uploads(for: diary).map(\.isPublished) == [true])
     }
 
-    @Test("a mark for replacement reaches every store of the document and no other, and a push doesn't remove it")
+    @Test("A mark for replacement reaches every store of the document and no other, and a push doesn't remove it")
     func marking() throws {
         for store in [StateFixture.store("/a"), StateFixture.store("/b"), StateFixture.store("/a", of: recipes)] {
             try state.commitPull(store)
@@ -174,7 +174,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.store(at: "/a", document: diary)?.mustReplace == false)
     }
 
-    @Test("a store that is marked while a push compares it with an upload stays marked until it's merged or pulled")
+    @Test("A store that is marked while a push compares it with an upload stays marked until it's merged or pulled")
     func markedDuringAPush() throws {
         try state.commitPull(StateFixture.store("/a"))
         var compared = try #require(try state.store(at: "/a", document: diary))
@@ -188,7 +188,7 @@ struct StateDirectoryMemoryTests {
     }
 
     @Test(
-        "a store that is merged with another document of the same name contains nothing of the former one's uploads",
+        "A store that is merged with another document of the same name contains nothing of the former one's uploads",
         arguments: [true, false]
     )
     func mergedWithAnotherDocument(mustReplace: Bool) throws {
@@ -201,7 +201,7 @@ struct StateDirectoryMemoryTests {
         )
     }
 
-    @Test("a pull that was cut off after it had replaced the store is recognized by the store's content")
+    @Test("A pull that was cut off after it had replaced the store is recognized by the store's content")
     func pendingPull() throws {
         try state.commitPull(StateFixture.store("/a"))
         var future = StateFixture.store("/a")
@@ -220,7 +220,7 @@ struct StateDirectoryMemoryTests {
     }
 
     @Test(
-        "an upload with other content, or whose manifest was never sent, isn't adopted"
+        "An upload with other content, or whose manifest was never sent, isn't adopted"
     )
     func anothersUpload() throws {
         let (upload, other) = (StateFixture.record(2), String(repeating: "deadbeef", count: 8))

@@ -147,7 +147,7 @@ struct SynchronizationTests {
         #expect(try b.query("SELECT title FROM note") == ["b"])
     }
 
-    @Test("H12: large edits travel in files of their client's directory, and arrive at a device that joins later")
+    @Test("H12: Large edits travel in files of their client's directory, and arrive at a device that joins later")
     func segments() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
