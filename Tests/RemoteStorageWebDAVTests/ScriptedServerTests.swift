@@ -274,6 +274,22 @@ struct ScriptedServerTests {
         #expect(share.items.withLock(\.self) == ["/dav": -1, "/dav/file": 2])
     }
 
+    @Test(
+        "A file whose move a proxy sends twice is written, also if the server removes it with the second request",
+        arguments: [false, true],
+        [false, true]
+    )
+    func repeatedMove(replaces: Bool, removesDestinationFirst: Bool) async throws {
+        var share = ScriptedShare()
+        (share.isBehindRepeatingProxy, share.removesDestinationFirst) = (true, removesDestinationFirst)
+        if replaces { share.items.withLock { $0["/dav/file"] = 1 } }
+        let backend = try share.backend()
+        #expect(try await backend.write([1, 2], to: RemotePath("file"), when: .always).size == 2)
+        let moves = !replaces ? ["URL F"] : removesDestinationFirst ? ["URL T", "URL F"] : ["URL T"]
+        #expect(share.moves.withLock(\.self) == moves)
+        #expect(share.items.withLock(\.self) == ["/dav": -1, "/dav/file": 2])
+    }
+
     @Test("A move that another client has made in the meantime is refused")
     func overtakenMove() async throws {
         let share = ScriptedShare()

@@ -15,6 +15,8 @@ struct ScriptedShare: Sendable {
     var carriesOutRefused = false
     /// Whether a move that may replace the destination removes it before the source is looked for, as some servers do.
     var removesDestinationFirst = false
+    /// Whether a proxy sends every MOVE twice, and returns the second answer.
+    var isBehindRepeatingProxy = false
     /// The method whose requests a network's login page answers in the server's place.
     var interceptedMethod: HTTPMethod?
     /// The status of a refused destination, if the destination is refused.
@@ -55,7 +57,11 @@ struct ScriptedShare: Sendable {
         moves.withLock { $0.append("\(destination.hasPrefix("/") ? "path" : "URL") \(overwrites)") }
         let refused = refusal(destination)
         guard refused == nil || carriesOutRefused else { return ScriptedServer.status(refused ?? 400) }
-        let status = items.withLock { carryOut(path, to: target(of: destination), replaces: overwrites == "T", &$0) }
+        let status = items.withLock { items in
+            let (target, replaces) = (target(of: destination), overwrites == "T")
+            if isBehindRepeatingProxy { _ = carryOut(path, to: target, replaces: replaces, &items) }
+            return carryOut(path, to: target, replaces: replaces, &items)
+        }
         return ScriptedServer.status(refused ?? status)
     }
 

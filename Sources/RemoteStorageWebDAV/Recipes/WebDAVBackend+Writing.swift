@@ -154,6 +154,7 @@ extension WebDAVBackend {
     ///
     /// The temporary file isn't in the same directory, because rclone's list of a directory stops at a file that is being
     /// written there. If the file exists already, the server removes it first, so that a reader may see no file.
+    /// `place` may be called twice.
     func putAside(
         replacing existing: RemoteItem?,
         at path: RemotePath,
@@ -167,13 +168,21 @@ extension WebDAVBackend {
             try await createDirectory(at: aside)
             try await place(temporary)
             var overwrites = existing != nil
-            while case .refused(let response) = try await sendMove(.move, temporary, to: path, overwrites: overwrites) {
+            for isLast in [false, false, true] {
+                let outcome = try await sendMove(.move, temporary, to: path, overwrites: overwrites)
                 // A proxy may have sent the request twice, or the server may have failed after the move. A second move would
                 // remove the file on servers that first remove the destination.
-                if try await hasMoved(temporary, to: path) { break }
-                // Another client wrote the file in the meantime. This write counts as the later one, and replaces it.
-                guard !overwrites, try await status(of: path)?.kind == .file else { throw failure(response, at: path) }
-                overwrites = true
+                guard case .refused(let response) = outcome, try await !hasMoved(temporary, to: path) else { break }
+                if overwrites, !isLast, try await status(of: temporary) == nil {
+                    // Such a server got the request twice: it has moved the file, and then removed it.
+                    try await place(temporary)
+                } else {
+                    // Another client wrote the file in the meantime. This write counts as the later one, and replaces it.
+                    guard !overwrites, !isLast, try await status(of: path)?.kind == .file else {
+                        throw failure(response, at: path)
+                    }
+                }
+                overwrites.toggle()
             }
         } catch {
             await removeLeftover(aside, isDirectory: true)
