@@ -265,6 +265,6 @@ public actor WebDAVBackend: RemoteBackend {
 }
 
 extension HTTPResponse {
-    /// Whether a COPY or MOVE succeeded completely: an answer of 207 lists the failures, and one of 200 is a login page's.
+    /// Whether a request succeeded completely: an answer of 207 lists failures, and one of 200 may be a login page's.
     var isWholeSuccess: Bool { [201, 204].contains(status) }
 }

@@ -290,6 +290,33 @@ struct ScriptedServerTests {
         #expect(share.items.withLock(\.self) == ["/dav": -1, "/dav/file": 2])
     }
 
+    @Test(
+        "An answer to PUT that isn't WebDAV's counts only if the file has the bytes that were sent, not only their number",
+        arguments: [false, true]
+    )
+    func doubtfulPut(isStored: Bool) async throws {
+        let stored = Locked<[UInt8]>([1, 2])
+        let server = ScriptedServer { line, request in
+            switch line {
+            case "OPTIONS /dav/": return ScriptedServer.options
+            case "PROPFIND /dav/": return ScriptedServer.properties(of: "/dav/")
+            case "PROPFIND /dav/file":
+                return ScriptedServer.properties(of: "/dav/file", size: Int64(stored.withLock(\.count)))
+            case "GET /dav/file": return HTTPResponse(status: 200, headers: [:], bytes: stored.withLock(\.self))
+            case "PUT /dav/file":
+                guard case .content(let content, _) = request.body else { return ScriptedServer.status(400) }
+                let bytes = try await content.bytes(upTo: 10)
+                if isStored { stored.withLock { $0 = bytes } }
+                return ScriptedServer.loginPage
+            default: return ScriptedServer.status(501)
+            }
+        }
+        let backend = try server.backend()
+        @Sendable func write() async throws { try await backend.write([3, 4], to: RemotePath("file"), when: .always) }
+        if isStored { try await write() } else { await Self.expectLoginPage(write) }
+        #expect(stored.withLock(\.self) == (isStored ? [3, 4] : [1, 2]))
+    }
+
     @Test("A move that another client has made in the meantime is refused")
     func overtakenMove() async throws {
         let share = ScriptedShare()

@@ -69,6 +69,7 @@ extension WebDAVBackend {
         otherwise refusal: RemoteError? = nil
     ) async throws -> RemoteItem {
         guard let parent = path.parent else { throw RemoteError.rootIsFixed() }
+        let profile = try await serverProfile()
         for isLast in [false, true] {
             try await makeSureInFile(of: parent, for: path)
             let counted = CountedContent(content)
@@ -81,12 +82,14 @@ extension WebDAVBackend {
                 )
             )
             await response.discard()
-            if response.isSuccess { return try await arrived(counted, at: path) }
-            if response.status == 412, let refusal {
-                // The condition may fail only because an earlier attempt of this request was carried out.
-                if response.wasRepeated, try await holds(content, at: path) { return try await written(path) }
-                throw refusal
+            // Without atomic PUT, the file has a name of its own, so that no former file can be taken for it.
+            if response.isWholeSuccess || response.isSuccess && !profile.putsAtomically {
+                return try await arrived(counted, at: path)
             }
+            // The success may be a login page's. A condition may fail only because an earlier attempt was carried out.
+            let mayBeDone = response.isSuccess || response.status == 412 && response.wasRepeated
+            if mayBeDone, try await holds(content, at: path) { return try await written(path) }
+            if response.status == 412, let refusal { throw refusal }
             if try await status(of: path)?.kind == .directory { throw RemoteError.notAFile(path) }
             guard try await status(of: parent)?.kind != .directory, !isLast else { throw failure(response, at: path) }
             // The directory existed before, but has been removed.
