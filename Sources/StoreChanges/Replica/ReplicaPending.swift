@@ -167,23 +167,35 @@ struct ReplicaPending {
     /// Calls `body` with what the store has of each pending row that it doesn't refuse, and what it will have: mostly in
     /// the order of the store.
     func forEachDifference(_ body: (Difference) throws -> Void) throws {
-        let rows = try db.prepareApart(
-            """
-            SELECT p.tbl, p.name, p.image, r.image, r.number FROM pending p
-            LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name WHERE NOT \(Self.isRefused) ORDER BY p.id
-            """
-        )
+        let rows = try db.prepareApart("\(Self.selectDifferences) ORDER BY p.id")
         while try rows.step() {
-            guard let id = rows.integer(0), let table = state.schema.tables[state.tableName(id)] else { continue }
-            try body(
-                Difference(
-                    row: RowReference(table.schema.name, try RowName(decoding: rows.blob(1) ?? [])),
-                    number: rows.integer(4),
-                    former: try row(rows.blob(2), in: table),
-                    present: try row(rows.blob(3), in: table)
-                )
-            )
+            if let difference = try difference(rows) { try body(difference) }
         }
+    }
+
+    /// Returns what the store has of a row with a key, and what it will have; `nil` if the row isn't pending, or the store
+    /// refuses it.
+    func difference(of row: RowReference) throws -> Difference? {
+        let rows = try db.prepare("\(Self.selectDifferences) AND p.tbl = ? AND p.name = ?")
+        try rows.bind(state.key(row))
+        defer { rows.reset() }
+        return try rows.step() ? difference(rows) : nil
+    }
+
+    private static let selectDifferences = """
+        SELECT p.tbl, p.name, p.image, r.image, r.number FROM pending p
+        LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name WHERE NOT \(isRefused)
+        """
+
+    /// The difference that a statement has read; `nil` if the schema doesn't have its table.
+    private func difference(_ rows: SQLStatement) throws -> Difference? {
+        guard let id = rows.integer(0), let table = state.schema.tables[state.tableName(id)] else { return nil }
+        return Difference(
+            row: RowReference(table.schema.name, try RowName(decoding: rows.blob(1) ?? [])),
+            number: rows.integer(4),
+            former: try row(rows.blob(2), in: table),
+            present: try row(rows.blob(3), in: table)
+        )
     }
 
     private func row(_ image: [UInt8]?, in table: FoldSchema.Table) throws -> StoredRow? {

@@ -22,59 +22,99 @@ extension StoreWriter {
         guard refused.reasons.isEmpty else { throw refused }
     }
 
-    /// Adds the rows that have to wait with refused ones, so that every reference in the store leads where it did: rows that
-    /// refer to what a refused row isn't yet, and rows to which a refused row refers as it is.
+    /// Adds the rows that have to wait with refused ones: so every reference in the store leads where it did, and no row is
+    /// tried whose unique values the store still has in a refused row.
     func addingDependents(to reasons: [RowReference: String]) throws -> [RowReference: String] {
         var reasons = reasons
-        // By which values references won't find a row, and by which values they have to find one still.
-        var (missing, needed): (Set<LookupKey>, Set<LookupKey>) = ([], [])
-        func noteRefused(_ row: RowReference, _ former: StoredRow?, _ present: StoredRow?) {
-            missing.formUnion(keys(of: row, present).subtracting(keys(of: row, former)))
-            needed.formUnion(references(of: row, former))
-        }
-        try forEachPending { row, former, present in
-            if reasons[row] != nil { noteRefused(row, former, present) }
-        }
-        // Every pass reads all pending rows. So what a row adds counts for the rows after it in the same pass.
-        var formerCount = 0
-        while formerCount < reasons.count {
-            formerCount = reasons.count
-            try forEachPending { row, former, present in
-                guard reasons[row] == nil else { return }
-                let lost = keys(of: row, former).subtracting(keys(of: row, present))
-                if !missing.isDisjoint(with: references(of: row, present)) || !needed.isDisjoint(with: lost) {
-                    reasons[row] = Self.dependsOnRefused
-                    noteRefused(row, former, present)
-                }
+        let waiting = try WaitingRows(pending, state)
+        var added = Array(reasons.keys)
+        // Each row is asked once which others depend on it.
+        while let row = added.popLast() {
+            for dependent in try waiting.dependents(of: row) where reasons[dependent] == nil {
+                reasons[dependent] = Self.dependsOnRefused
+                added.append(dependent)
             }
         }
         return reasons
     }
 
-    private static let dependsOnRefused = "it belongs to a row that is refused"
+    private static let dependsOnRefused = "it depends on a row that is refused"
+}
 
-    /// Calls `body` with each pending row: as the store has it, and as it will be.
-    private func forEachPending(_ body: (RowReference, _ former: StoredRow?, _ present: StoredRow?) throws -> Void)
-        throws
-    {
-        try pending.forEachDifference { try body($0.row, $0.former, $0.present) }
-        for row in try pending.counted {
-            let stored = StoredRow(countedIn: try state.schema.table(row.table))
-            try body(row, pending.baseCount(row) > 0 ? stored : nil, state.count(row) ?? 0 > 0 ? stored : nil)
+/// The pending rows, and which of them can't be written without which others.
+private struct WaitingRows {
+    private let pending: ReplicaPending
+    private let state: ReplicaState
+    private var schema: FoldSchema { state.schema }
+    /// The rows without a key among them.
+    private let counted: Set<RowReference>
+    /// The rows that lose values by which references find them in the store, by these values.
+    private var losers: [LookupKey: [RowReference]] = [:]
+
+    /// A row as the store has it, and as it will be.
+    private typealias Versions = (former: StoredRow?, present: StoredRow?)
+
+    init(_ pending: ReplicaPending, _ state: ReplicaState) throws {
+        (self.pending, self.state) = (pending, state)
+        counted = Set(try pending.counted)
+        try pending.forEachDifference { noteLoss(of: $0.row, ($0.former, $0.present)) }
+        for row in counted {
+            if let versions = try versions(of: row) { noteLoss(of: row, versions) }
         }
     }
 
-    /// The values by which references find a row.
-    private func keys(of row: RowReference, _ stored: StoredRow?) -> Set<LookupKey> {
-        Set(stored.map { state.schema.parentKeys(of: row, $0) } ?? [])
+    private mutating func noteLoss(of row: RowReference, _ versions: Versions) {
+        guard let former = versions.former else { return }
+        let kept = versions.present.map { schema.parentKeys(of: row, $0) } ?? []
+        for key in schema.parentKeys(of: row, former) where !kept.contains(key) { losers[key, default: []].append(row) }
     }
 
-    /// The values by which the references of a row find others.
-    private func references(of row: RowReference, _ stored: StoredRow?) -> [LookupKey] {
-        guard let stored else { return [] }
-        return stored.table.references.indices.compactMap { index in
+    /// `nil` if the row isn't pending, or the store refuses it.
+    private func versions(of row: RowReference) throws -> Versions? {
+        guard schema.isCounted(row) else {
+            return try pending.difference(of: row).map { ($0.former, $0.present) }
+        }
+        guard counted.contains(row) else { return nil }
+        let stored = StoredRow(countedIn: try schema.table(row.table))
+        return (try pending.baseCount(row) > 0 ? stored : nil, try state.count(row) ?? 0 > 0 ? stored : nil)
+    }
+
+    /// The rows that have to wait if the store refuses a row.
+    func dependents(of row: RowReference) throws -> [RowReference] {
+        guard let versions = try versions(of: row) else { return [] }
+        let rows = try rowsReferring(to: row, versions) + rowsTakingValues(of: row, versions.former)
+        return try rows.filter { try self.versions(of: $0) != nil } + parentsLost(by: row, versions.former)
+    }
+
+    /// The rows that will refer to what a row isn't yet.
+    private func rowsReferring(to row: RowReference, _ versions: Versions) throws -> [RowReference] {
+        guard let present = versions.present else { return [] }
+        return try schema.table(row.table).incoming.flatMap { id -> [RowReference] in
+            let key = schema.childKey(id, leadingTo: row, present)
+            guard let key, key != versions.former.flatMap({ schema.childKey(id, leadingTo: row, $0) }) else {
+                return []
+            }
+            return try state.rows(with: key).map { RowReference(id.table, $0) }
+        }
+    }
+
+    /// The rows that will have unique values which a row has in the store.
+    private func rowsTakingValues(of row: RowReference, _ former: StoredRow?) throws -> [RowReference] {
+        guard let former else { return [] }
+        let uniques = try schema.table(row.table).uniques
+        return try uniques.indices.filter { uniques[$0].isPresent }.flatMap { index -> [RowReference] in
+            guard let key = try schema.uniqueKey(index, of: row, former) else { return [] }
+            return try state.rows(with: key).filter { $0 != row.row }.map { RowReference(row.table, $0) }
+        }
+    }
+
+    /// The rows to which a row refers in the store, and which it will find there no more.
+    private func parentsLost(by row: RowReference, _ former: StoredRow?) throws -> [RowReference] {
+        guard let former else { return [] }
+        return try schema.table(row.table).references.indices.flatMap { index -> [RowReference] in
             let id = FoldSchema.ReferenceID(table: row.table, index: index)
-            return state.schema.childKey(id, of: row, stored).flatMap { state.schema.parentKey(id, $0) }
+            let key = schema.childKey(id, of: row, former).flatMap { schema.parentKey(id, $0) }
+            return key.flatMap { losers[$0] } ?? []
         }
     }
 }

@@ -22,6 +22,8 @@ final class SimulatedDevice {
     private(set) var heads: [ClientHead] = []
     /// The search indexes that the last write left out of date.
     private(set) var staleSearchIndexes: [String] = []
+    /// How many writes the store has refused because of some rows.
+    private(set) var refusedWriteCount = 0
     /// Which of the heads of each other device this device read last.
     var readHeads: [ClientID: Int] = [:]
 
@@ -391,6 +393,7 @@ final class SimulatedDevice {
             return [:]
         } catch let error as RefusedRows {
             guard !isApart else { return [:] }
+            refusedWriteCount += 1
             try replicaDatabase.write { _ in try replica.refuse(error) }
             return try writePrepared(upTo: last)
         }

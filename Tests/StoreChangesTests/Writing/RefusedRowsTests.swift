@@ -15,6 +15,9 @@ struct RefusedRowsTests {
                 second INT REFERENCES person (id), CHECK (first < second)
             );
             CREATE TABLE remark (id INTEGER PRIMARY KEY, pair TEXT REFERENCES pair (code), text TEXT);
+            CREATE TABLE step (
+                id INTEGER PRIMARY KEY, pair INT REFERENCES pair (id), next INT REFERENCES step (id)
+            );
             """
         laptop = try SimulatedDevice("laptop", schemaSQL: sql)
         phone = try SimulatedDevice("phone", schemaSQL: sql)
@@ -74,5 +77,72 @@ struct RefusedRowsTests {
         try bring()
         #expect(try remarks() == ["friends|x", "neighbours|bc"])
         #expect(try phone.refusals().isEmpty)
+    }
+
+    @Test("Rows that take each other's unique values wait all at once while the store refuses the last of them")
+    func takenUniqueValues() throws {
+        let pairs = (1...20).map { "(\($0), 'c\($0)', NULL, NULL)" }.joined(separator: ", ")
+        let devices = try RefusedRowsTests(pairs: "INSERT INTO pair VALUES \(pairs)")
+        try devices.laptop.edit(
+            """
+            UPDATE pair SET code = 'x' || id;
+            UPDATE pair SET code = 'c' || (id + 1);
+            UPDATE pair SET first = 1, second = 2 WHERE id = 20
+            """
+        )
+        try devices.bring()
+        #expect(devices.phone.refusedWriteCount == 1)
+        #expect(try devices.phone.refusals().map(\.count) == [20])
+        #expect(try devices.phone.rows("SELECT id FROM pair WHERE code = 'c' || id").count == 20)
+        try devices.laptop.edit("UPDATE pair SET first = NULL WHERE id = 20")
+        try devices.bring()
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.rows("SELECT id FROM pair WHERE code = 'c' || (id + 1)").count == 20)
+    }
+
+    @Test("A row gets the unique value of a row that is deleted only when the store takes that delete")
+    func valueOfDeletedRow() throws {
+        let devices = try RefusedRowsTests(
+            pairs: "INSERT INTO pair VALUES (1, 'ab', NULL, NULL), (2, 'bc', NULL, NULL)"
+        )
+        try devices.laptop.edit("INSERT INTO step VALUES (1, 1, NULL)")
+        try devices.bring()
+        // The step waits for pair 3, which is refused; so pair 1 stays for the step, and pair 2 can't have its code yet.
+        try devices.laptop.edit(
+            """
+            INSERT INTO pair VALUES (3, 'cd', 1, 2);
+            UPDATE step SET pair = 3;
+            DELETE FROM pair WHERE id = 1;
+            UPDATE pair SET code = 'ab' WHERE id = 2
+            """
+        )
+        try devices.bring()
+        #expect(devices.phone.refusedWriteCount == 1)
+        #expect(try devices.phone.violations().isEmpty)
+        #expect(try devices.phone.rows("SELECT code FROM pair").count == 2)
+        try devices.laptop.edit("UPDATE pair SET first = NULL WHERE id = 3")
+        try devices.bring()
+        #expect(try devices.phone.refusals().isEmpty)
+        #expect(try devices.phone.rows("SELECT code FROM pair") == devices.laptop.rows("SELECT code FROM pair"))
+    }
+
+    @Test(
+        "The rows that wait with a refused one are found in steps in proportion to their number, whatever their order"
+    )
+    func longChain() throws {
+        func steps(_ count: Int) throws -> Int {
+            let devices = try RefusedRowsTests(pairs: "")
+            let steps = (1..<count).map { "(\($0), NULL, \($0 + 1))" } + ["(\(count), 1, NULL)"]
+            let inserts =
+                "INSERT INTO pair VALUES (1, 'ab', 1, 2); INSERT INTO step VALUES \(steps.joined(separator: ", "))"
+            try devices.laptop.edit(inserts, observingForeignKeys: false)
+            let former = devices.laptop.sets.count
+            try devices.laptop.capture()
+            try devices.phone.integrate(Array(devices.laptop.sets.dropFirst(former)))
+            let taken = try devices.phone.replicaSteps { try devices.phone.write() }
+            #expect(try devices.phone.refusals().map(\.count) == [1, count])
+            return taken
+        }
+        #expect(try steps(120) < 8 * steps(30))
     }
 }
