@@ -41,7 +41,10 @@ struct ReplicaLog {
     func insert(_ set: any ChangeSetSource, _ origin: Origin) throws -> SetReference {
         let bytes = try set.encoded
         let digest = SetDigest(of: bytes)
-        if try versions.remember(set.header) { try readAgain() }
+        var header = set.header
+        // The schema is remembered with its version, and the log's headers are read in every synchronization.
+        header.schemaDescription = nil
+        if try versions.remember(set.header) { try ReplicaFact.unread.writeNumber(1, db) }
         try db.execute(
             """
             INSERT INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
@@ -58,7 +61,7 @@ struct ReplicaLog {
                 .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
                 .blob(digest.rawValue), .integer(Int64(set.header.stamp.rawValue)),
                 .integer(Status.waiting.rawValue), .integer(origin.rawValue),
-                .integer(try versions.canRead(set, in: state.schema) ? 1 : 0), .blob(set.header.encoded), .blob(bytes),
+                .integer(try versions.canRead(set, in: state.schema) ? 1 : 0), .blob(header.encoded), .blob(bytes),
             ]
         )
         try markUnjudged()
@@ -70,6 +73,7 @@ struct ReplicaLog {
 
     /// Judges again which waiting sets the store can read, because a schema or its number is new.
     func readAgain() throws {
+        try ReplicaFact.unread.write(nil, db)
         for entry in try entries(.waiting, where: "readable = 0") {
             guard let set = try bytes(of: entry.reference).map({ try EncodedChangeSet(decoding: $0) }),
                 try versions.canRead(set, in: state.schema)
@@ -204,6 +208,8 @@ struct ReplicaLog {
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func integrate() throws {
         guard try ReplicaFact.unjudged.read(db) != nil else { return }
+        // Once for all sets that have arrived: each may have brought another schema.
+        if try ReplicaFact.unread.read(db) != nil { try readAgain() }
         try ReplicaFact.unjudged.write(nil, db)
         let judgement = try judgement()
         let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)

@@ -140,6 +140,8 @@ enum ReplicaFact: String {
     case stable
     /// Whether anything has changed by which sets are judged since they were judged last.
     case unjudged
+    /// Whether a schema or its number is new since it was judged which waiting sets the store can read.
+    case unread
     /// The schema by which rows are stored here.
     case layout
     /// The digests of the schemas by which rows were stored here before.

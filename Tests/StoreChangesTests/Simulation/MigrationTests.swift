@@ -411,6 +411,55 @@ struct MigrationTests {
         #expect(try phone.rows("SELECT body FROM note") == ["\"two\""])
     }
 
+    @Test("Sets of many newer schemas that arrive together take steps in proportion to their number")
+    func manyNewerSchemas() throws {
+        func steps(_ count: Int) throws -> Int {
+            let (laptop, phone) = try Self.devices()
+            let known = laptop.sets.count
+            for number in 0..<count {
+                try laptop.migrate("ALTER TABLE note ADD COLUMN added\(number) TEXT")
+                try laptop.edit("UPDATE note SET added\(number) = 'x'")
+                try laptop.capture()
+            }
+            let steps = try phone.replicaSteps { try phone.integrate(Array(laptop.sets.dropFirst(known))) }
+            #expect(try phone.needsNewerSchema())
+            return steps
+        }
+        #expect(try steps(40) < 8 * steps(10))
+    }
+
+    @Test("Sets wait for the same updates of the app whether they arrive together or one by one, in any order")
+    func orderOfNewerSchemas() throws {
+        let (laptop, _) = try Self.devices()
+        let known = laptop.sets.count
+        for column in ["color", "rank", "place"] {
+            try laptop.migrate("ALTER TABLE note ADD COLUMN \(column) TEXT")
+            try laptop.edit("UPDATE note SET title = '\(column)'")
+            try laptop.capture()
+            try laptop.edit("UPDATE note SET \(column) = 'x'")
+            try laptop.capture()
+        }
+        let sets = Array(laptop.sets.dropFirst(known))
+        let titles = try [[sets], sets.map { [$0] }, sets.reversed().map { [$0] }].map { arrivals in
+            let phone = try SimulatedDevice("phone", schemaSQL: Self.notes)
+            try phone.integrate(Array(laptop.sets.prefix(known)))
+            for arrival in arrivals { try phone.integrate(arrival) }
+            try phone.write()
+            #expect(try phone.needsNewerSchema())
+            return try phone.rows("SELECT title FROM note")
+        }
+        #expect(Set(titles) == [["\"color\""]])
+    }
+
+    @Test("The log's headers don't repeat the schema that a set tells")
+    func headersWithoutSchemas() throws {
+        let columns = (0..<50).map { "column\($0) TEXT" }.joined(separator: ", ")
+        let device = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, \(columns))")
+        try device.edit("INSERT INTO note (id) VALUES (1)")
+        let description = try #require(try device.capture()?.header.schemaDescription)
+        #expect(try device.headerByteCount() < description.encoded.count)
+    }
+
     @Test("An update of the app takes about twice as many steps for twice as many rows without a key")
     func manyCountedRows() throws {
         let steps = try [500, 1000].map { count in

@@ -411,6 +411,16 @@ final class SimulatedDevice {
         try replicaDatabase.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM undo") ?? 0 }
     }
 
+    /// The last set of each client that is integrated.
+    func integratedSets() throws -> [ClientID: SeenSet] {
+        try replicaDatabase.read { _ in try replica.log.integrated() }
+    }
+
+    /// The size of the headers that the log has of all sets.
+    func headerByteCount() throws -> Int {
+        try replicaDatabase.read { try Int.fetchOne($0, sql: "SELECT total(length(header)) FROM sets") ?? 0 }
+    }
+
     /// The size of all void sets.
     func voidByteCount() throws -> Int {
         try replicaDatabase.read {
