@@ -188,12 +188,22 @@ extension SynchronizedStore {
 
 extension Replica {
     /// The last set of each client that fulfils a condition in SQL.
+    ///
+    /// Each client's sets are searched from its last one on: the log has all sets that ever arrived.
     static func knownSets(
         _ db: SQLConnection,
         where condition: String = "true",
         _ values: [StoredValue] = []
     ) throws -> [ClientID: SeenSet] {
-        let sql = "SELECT client, max(sequence), digest FROM sets WHERE \(condition) GROUP BY client"
+        let sql = """
+            WITH RECURSIVE clients (name) AS (
+                SELECT min(client) FROM sets
+                UNION ALL SELECT (SELECT min(client) FROM sets WHERE client > name) FROM clients WHERE name IS NOT NULL
+            )
+            SELECT client, sequence, digest FROM clients JOIN sets ON id = (
+                SELECT id FROM sets WHERE client = name AND (\(condition)) ORDER BY sequence DESC, digest LIMIT 1
+            )
+            """
         return try db.all(sql, values).reduce(into: [:]) { known, values in
             known[ClientID(rawValue: values.text(0) ?? "")] = try values.seenSet(1)
         }

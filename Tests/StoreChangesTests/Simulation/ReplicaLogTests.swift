@@ -36,6 +36,21 @@ struct ReplicaLogTests {
         return set
     }
 
+    @Test("The last set of each client is found without reading the sets before it")
+    func lastSets() throws {
+        let (laptop, phone) = try Self.devices()
+        try phone.edit("INSERT INTO folder VALUES (1, 'home')")
+        try Self.send(phone, laptop)
+        for number in 2...100 {
+            try laptop.edit("INSERT INTO folder VALUES (\(number), 'folder')")
+            try laptop.capture()
+        }
+        var last: [ClientID: SeenSet] = [:]
+        let steps = try laptop.replicaSteps { last = try laptop.integratedSets() }
+        #expect(last.mapValues(\.sequence) == [laptop.client: 99, phone.client: 1])
+        #expect(steps < 5)
+    }
+
     // MARK: Undoing
 
     @Test("What undoing a second delete of large rows puts back is in several parts, which undo it")
