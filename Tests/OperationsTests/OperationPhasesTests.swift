@@ -90,6 +90,23 @@ struct OperationPhasesTests {
         )
     }
 
+    @Test("A handle that joined an operation has ended when its reader is told of the end")
+    func endOfJoinedHandle() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let handle = supervisor.add(Probe { _ in }, options: OperationOptions(coalescingKey: "probe"))
+        let events = handle.events
+        // Cancelled in the same decision as the operation, and before it.
+        supervisor.add { _ in }.whenEnded {
+            // As another thread does that has decided something at this moment.
+            supervisor.core.deliverEvents()
+            #expect(handle.error == nil)
+            #expect(supervisor.core.withBoard { _ in handle.record.extras?.listeners.count } == 1)
+        }
+        supervisor.cancelAll()
+        #expect(handle.error is CancellationError)
+        #expect(await events.reduce(into: []) { $0.append($1) } == [OperationEvent.ended(.cancelled)])
+    }
+
     @Test("F18: In the ending phase the handle already shows the outcome")
     func endedBeforeTold() async throws {
         actor Nosy: Operation {

@@ -169,8 +169,11 @@ extension SchedulerBoard {
         _ error: (any Error)?
     ) {
         notifyOtherSupervisors(extras, record, error)
-        tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false)))
-        tell(extras.listeners, nil)
+        // The handles of a coalesced operation tell the readers themselves, once they have ended, too.
+        if extras.coalescingID == nil {
+            tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false)))
+            tell(extras.listeners, nil)
+        }
         for (_, waiter) in extras.waiters.sorted(by: { $0.key < $1.key }) { emit(.call { waiter.resume() }) }
         for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }

@@ -122,7 +122,7 @@ struct SchedulerBoard {
         record.updateLifecycle { $0.begin() }
         noteStart(of: record)
         tellState(of: record)
-        // First, so that listeners know of the start before anything else of the run.
+        // First, so that no other event of the run precedes the start.
         if let extras = record.extras {
             forget(extras.coalescingID, of: record)
             tell(extras.listeners, .started)
@@ -157,7 +157,7 @@ struct SchedulerBoard {
         guard let extras = record.extras, let resumption = extras.resumption.take() else {
             preconditionFailure("operation \(record.id) was granted a slot to resume, but doesn't wait for one")
         }
-        // Last, so that listeners know of it before the operation does anything further.
+        // Last, so that listeners are usually told before the operation does anything further.
         defer { emit(.call { resumption.resume() }) }
         // Another of the operation's tasks may have started to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.position) }
