@@ -181,22 +181,26 @@ extension OperationRecord {
                 .nothing(Departure(outcome: outcome, isCancelled: isCancelled))
             }
             guard lifecycle.finalOutcome == nil else { return departure(.abandoned) }
-            guard let extras else { return departure(store(failure)) }
+            guard let extras else { return departure(store(failure, &board)) }
             extras.takesNoMoreChildren = true
             guard board.scheduler.relations[position]?.children.isEmpty != false else { return .children }
             extras.mailbox.close()
             if let pump = extras.pump { return .pump(pump) }
             let isCausedCancellation = failure is CancellationError && extras.cancellationCause != nil
-            return departure(store(isCausedCancellation ? extras.cancellationCause : failure))
+            return departure(store(isCausedCancellation ? extras.cancellationCause : failure, &board))
         }
     }
 
-    private func store(_ failure: (any Error)?) -> Departure.Outcome {
+    private func store(_ failure: (any Error)?, _ board: inout SchedulerBoard) -> Departure.Outcome {
         // A further call finds the outcome already stored.
         if lifecycle.mayRunMain {
             self.failure = failure
             updateLifecycle { $0.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished) }
-            if failure == nil { extras?.mailbox.complete() }
+            if failure == nil {
+                extras?.mailbox.complete()
+                // The ending phase may take long.
+                board.tellProgress()
+            }
         }
         return self.failure.map(Departure.Outcome.failed) ?? .completed
     }

@@ -211,6 +211,32 @@ struct SupervisorEventsTests {
         }
     }
 
+    @Test("The progress is told when only the ending phase of an operation remains")
+    func progressToldBeforeEnding() async throws {
+        actor LongEnding: Operation {
+            let clock: any Clock<Duration>
+            init(_ clock: any Clock<Duration>) { self.clock = clock }
+            func main(_ context: OperationContext) async throws {
+                context.reportProgress(0.5)
+                try await clock.sleep(for: .seconds(1))
+            }
+            func operationDidComplete(_ output: Void) async { try? await clock.sleep(for: .seconds(10)) }
+        }
+        let time = try await Simulation.run(seed: 1) { simulation -> Duration? in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let updates = supervisor.progressUpdates
+            supervisor.add(LongEnding(simulation.clock))
+            var time: Duration?
+            for await progress in updates where progress.fractionCompleted == 1 {
+                time = supervisor.now
+                break
+            }
+            try await supervisor.drain()
+            return time
+        }
+        #expect(time == .seconds(1))
+    }
+
     @Test("The events and the progress end with the supervisor, and a released sequence isn't written to any more")
     func lifetime() async throws {
         var supervisor: OperationSupervisor? = OperationSupervisor(width: 1)
