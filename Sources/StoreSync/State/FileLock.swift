@@ -114,8 +114,9 @@ final class FileLock: Sendable {
     private static func open(_ url: URL) throws -> OpenFile {
         try LocalFile.writing(url.path) { () throws(Errno) in
             let file = try OpenFile(path: url.path, O_RDWR | O_CREAT | O_NOFOLLOW)
-            // The umask may have narrowed the mode: the owner must be able to open the file again.
-            try file.setPermissions(.ownerReadWrite)
+            // The umask may have narrowed the mode: the owner must be able to open the file again. Only then, because some file
+            // systems refuse to change modes.
+            if try !file.status().permissions.contains(.ownerReadWrite) { try file.setPermissions(.ownerReadWrite) }
             return file
         }
     }

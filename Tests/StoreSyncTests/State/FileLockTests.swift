@@ -116,6 +116,16 @@ struct FileLockTests {
         }
     }
 
+    @Test("A lock's file that its owner can open keeps its mode, since some file systems refuse to change it")
+    func modeOfFiles() throws {
+        let url = fixture.sibling("lock")
+        try Data().write(to: url)
+        try FileManager.default.setAttributes([.posixPermissions: 0o660], ofItemAtPath: url.path)
+        try FileLock(at: url, diary, .exclusive, by: "test").release()
+        let attributes = try FileManager.default.attributesOfItem(atPath: url.path)
+        #expect(attributes[.posixPermissions] as? Int == 0o660)
+    }
+
     @Test("A lock locks no other subject, however similar their names and hostile their characters are")
     func noCollisions() throws {
         func document(_ remote: String, _ application: String, _ document: String) -> FileLock.Subject {
