@@ -138,13 +138,18 @@ final class WatchRun {
         else { throw error }
         if error.isRefusalByStorage { refusals += 1 }
         guard refusals <= Self.maximumRefusals else { throw error }
-        let isOfStore = [.busy, .storeChanged, .storeNotFound].contains(error.code)
-        let delay = schedule.failed(
-            isOfStore ? .store : .remote,
-            at: environment.now(),
-            random: environment.random()
-        )
+        let delay = schedule.failed(Self.sources(of: error.code), at: environment.now(), random: environment.random())
         return .failed(error, retryIn: delay)
+    }
+
+    /// Where a change may end a failure.
+    private static func sources(of code: StoreSyncError.Code) -> Set<WatchSchedule.Source> {
+        switch code {
+        case .storeChanged, .storeNotFound: [.store]
+        // A program uses the store, or another device is synchronizing the document for the first time.
+        case .busy: [.store, .remote]
+        default: [.remote]
+        }
     }
 
     /// Returns whether the heads of other devices have changed since the last listing.

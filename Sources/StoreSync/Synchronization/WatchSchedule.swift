@@ -27,7 +27,7 @@ struct WatchSchedule: Sendable {
 
     private struct Failure {
         var count: Int
-        var source: Source
+        var sources: Set<Source>
         /// Before this time not even a change leads to a retry.
         var earliest: Duration
         var retry: Duration
@@ -79,7 +79,7 @@ struct WatchSchedule: Sendable {
         }
         // The retry will find the change. What has failed may work again after a change there: the store is released, the
         // folder is back.
-        guard failure.source == source else { return }
+        guard failure.sources.contains(source) else { return }
         self.failure?.retry = min(failure.retry, max(new.last + policy.quietTime, failure.earliest))
     }
 
@@ -123,15 +123,15 @@ struct WatchSchedule: Sendable {
     /// A listing or a synchronization has failed, and may succeed later.
     ///
     /// - Parameters:
-    ///   - source: What has failed.
+    ///   - sources: What may have failed.
     ///   - now: The time.
     ///   - random: A number from 0 up to 1.
     /// - Returns: The wait before the retry.
-    mutating func failed(_ source: Source, at now: Duration, random: Double) -> Duration {
+    mutating func failed(_ sources: Set<Source>, at now: Duration, random: Double) -> Duration {
         began()
         let count = (failure?.count ?? 0) + 1
         let delay = retryDelay(count, random)
-        failure = Failure(count: count, source: source, earliest: now + policy.shortestRetry, retry: now + delay)
+        failure = Failure(count: count, sources: sources, earliest: now + policy.shortestRetry, retry: now + delay)
         return delay
     }
 

@@ -31,6 +31,8 @@ final class WatchScene: Sendable {
         var outcomes: [Result<Synchronization, StoreSyncError>] = []
         var heads: [String] = []
         var onChange: (@Sendable () -> Void)?
+        /// Signals changes of the remote, if there are signals.
+        var remote: AsyncStream<Void>.Continuation?
         /// Whether the store has changed without an event.
         var hasUnnoticedChange = false
         var isDiskFull = false
@@ -67,7 +69,10 @@ final class WatchScene: Sendable {
     }
 
     /// Starts to watch, in a task that returns how the watch ended; `refusal` is why the system doesn't watch the store.
-    func start(refusal: (any Error & Sendable)? = nil) throws -> Task<Void, any Error> {
+    func start(
+        refusal: (any Error & Sendable)? = nil,
+        signalsRemoteChanges: Bool = false
+    ) throws -> Task<Void, any Error> {
         let idle = try Self.synchronization()
         let clock = simulation.clock
         let environment = WatchEnvironment(
@@ -98,7 +103,12 @@ final class WatchScene: Sendable {
                     if isOther { onChange() }
                 }
             },
-            remoteChanges: { nil },
+            remoteChanges: { [state] in
+                guard signalsRemoteChanges else { return nil }
+                let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+                state.withLock { $0.remote = continuation }
+                return stream
+            },
             isDiskFull: { [state] in state.withLock(\.isDiskFull) }
         )
         let watch = StoreWatch(environment: environment, policy: WatchPolicy())
@@ -117,6 +127,8 @@ final class WatchScene: Sendable {
     }
 
     func changeStore() { state.withLock { $0.onChange }?() }
+
+    func changeRemote() { state.withLock(\.remote)?.yield() }
 
     func pass(_ seconds: Int) async throws { try await simulation.clock.sleep(for: .seconds(seconds)) }
 
@@ -356,6 +368,23 @@ struct StoreWatchTests {
             let error = await #expect(throws: StoreSyncError.self) { try await task.value }
             try #require(error?.code == .remoteUnauthorized)
             try #require(scene.state.withLock(\.outcomes).isEmpty)
+        }
+    }
+
+    @Test("What is in use is tried again after a change of the store or of the remote", arguments: [true, false])
+    func inUse(isStoreChange: Bool) async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let busy = StoreSyncError(.busy, "The test's document is in use.")
+            scene.state.withLock { $0.outcomes = Array(repeating: .failure(busy), count: 7) }
+            let task = try scene.start(signalsRemoteChanges: true)
+            try await scene.pass(80)
+            try #require(scene.events.last == "busy 64")
+            if isStoreChange { scene.changeStore() } else { scene.changeRemote() }
+            try await scene.pass(5)
+            try #require(scene.events.suffix(2) == ["began", "synchronized"])
+            task.cancel()
+            try await task.value
         }
     }
 

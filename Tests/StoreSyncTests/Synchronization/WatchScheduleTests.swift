@@ -96,7 +96,7 @@ struct WatchScheduleTests {
         var schedule = started()
         var (now, waits) = (Duration.zero, [Int]())
         for _ in 0..<11 {
-            let delay = schedule.failed(.remote, at: now, random: 0)
+            let delay = schedule.failed([.remote], at: now, random: 0)
             #expect(schedule.step(at: now) == .wait(until: now + delay, isInterruptible: true))
             // An edit doesn't bring the remote back.
             schedule.noticed(Changes(first: now, last: now), of: .store)
@@ -107,18 +107,18 @@ struct WatchScheduleTests {
         }
         #expect(waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
         schedule.synchronized(isActive: false, isComplete: true, at: now, random: 0)
-        #expect(schedule.failed(.remote, at: now, random: 1) == .milliseconds(800))
+        #expect(schedule.failed([.remote], at: now, random: 1) == .milliseconds(800))
     }
 
     @Test(
-        "After a failure, a change of what has failed leads to a retry, but not within a second",
+        "After a failure, a change of what may have failed leads to a retry, but not within a second",
         arguments: [
             (WatchSchedule.Source.remote, 10_000, 10_200), (.remote, 100, 1000), (.store, 10_000, 10_200),
         ]
     )
     func recovery(source: WatchSchedule.Source, change time: Int, retry: Int) {
         var schedule = started()
-        for _ in 0..<10 { _ = schedule.failed(source, at: .zero, random: 0) }
+        for _ in 0..<10 { _ = schedule.failed([source], at: .zero, random: 0) }
         #expect(schedule.step(at: .zero) == wait(300_000))
         schedule.noticed(change(time, time), of: source)
         #expect(schedule.step(at: .milliseconds(time)) == wait(retry))
