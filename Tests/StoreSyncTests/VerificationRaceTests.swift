@@ -144,6 +144,28 @@ struct VerificationRaceTests {
         }
     }
 
+    @Test(
+        "An application that another device removes before any request of the verification is missing, and has no problems",
+        arguments: [nil, "correct horse"]
+    )
+    func removedApplication(password: String?) async throws {
+        var number = 0
+        while true {
+            let scene = try await Scene(password: password)
+            await scene.connection.meet(atRequest: number) {
+                await #expect(throws: Never.self) { try await scene.owner.removeApplication().value }
+            }
+            let result = await scene.device.verify().result
+            guard await number < scene.connection.requests.count else {
+                #expect(try result.get().problems == [])
+                return
+            }
+            let error = #expect(throws: StoreSyncError.self, "before request \(number)") { try result.get() }
+            #expect(error?.code == .applicationMissing, "before request \(number)")
+            number += TestDepth.choose(quick: 5, deep: 1)
+        }
+    }
+
     @Test("Edits that a vacuum removes while they are verified aren't missing")
     func vacuum() async throws {
         let fixture = try Fixture()

@@ -60,43 +60,68 @@ public actor VerificationOperation: Operation {
     public func main(_ context: OperationContext) async throws -> VerificationReport {
         beginAttempt()
         return try await translatingErrors {
-            let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
-                .map { try RemoteIdentifier($0) }
             try await checkStagings(context)
-            let registration = backend.applicationRegistrationHooks
-            guard try await registration.applicationDirectoryExists(hierarchy) else {
+            guard try await applicationExists() else {
                 throw StoreSyncError.applicationMissing(hierarchy.application, at: backend.identity)
             }
-            let isOpen = try await unlock(context)
-            let files = try await walk(hierarchy.root)
-            let total = files.reduce(Int64(0)) { Self.sum($0, $1.item.size) }
-            let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
-            try await checkApplication(isOpen: isOpen, context)
-            guard isOpen else {
-                report.warnings.append(
-                    "Sealed files were read but not opened, since this device doesn't have their key."
-                )
-                try await readRest(of: files, progress, namesStrangers: false)
-                return report
+            var failure: (any Error)?
+            do {
+                try await checkFiles(context)
+            } catch {
+                failure = error
             }
-            try await checkNotes()
-            try await checkKeychains(context)
-            for client in try await registration.listClients(hierarchy) {
-                try await checkClient(client, isOwn: client == own)
-            }
-            let remembered = try await context.blocking { [state, key] in try state.documents(of: key) }
-            let listed = try await backend.documentRegistrationHooks.listDocuments(hierarchy)
-            for document in Set(listed + remembered).sorted() {
-                let document = hierarchy.document(document)
-                do {
-                    try await checkDocument(document, own, progress)
-                } catch let error as RemoteError where Self.isOfOneFile(error) {
-                    unreadable(error.path ?? document.root, error)
-                }
-            }
-            try await readRest(of: files, progress)
+            // What was found of an application that is removed meanwhile doesn't count.
+            if (try? await applicationExists()) == false { throw removedMeanwhile }
+            if let failure { throw failure }
             return report
         }
+    }
+
+    private func applicationExists() async throws -> Bool {
+        try await backend.applicationRegistrationHooks.applicationDirectoryExists(hierarchy)
+    }
+
+    private var removedMeanwhile: StoreSyncError {
+        StoreSyncError(
+            .applicationMissing,
+            """
+            \(hierarchy.application) at \(backend.identity) is gone since the verification began: a device has removed the \
+            application, or the storage isn't mounted any more.
+            """
+        )
+    }
+
+    /// Checks all files of the application.
+    private func checkFiles(_ context: OperationContext) async throws {
+        let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
+            .map { try RemoteIdentifier($0) }
+        let isOpen = try await unlock(context)
+        let files = try await walk(hierarchy.root)
+        let total = files.reduce(Int64(0)) { Self.sum($0, $1.item.size) }
+        let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
+        try await checkApplication(isOpen: isOpen, context)
+        guard isOpen else {
+            report.warnings.append(
+                "Sealed files were read but not opened, since this device doesn't have their key."
+            )
+            return try await readRest(of: files, progress, namesStrangers: false)
+        }
+        try await checkNotes()
+        try await checkKeychains(context)
+        for client in try await backend.applicationRegistrationHooks.listClients(hierarchy) {
+            try await checkClient(client, isOwn: client == own)
+        }
+        let remembered = try await context.blocking { [state, key] in try state.documents(of: key) }
+        let listed = try await backend.documentRegistrationHooks.listDocuments(hierarchy)
+        for document in Set(listed + remembered).sorted() {
+            let document = hierarchy.document(document)
+            do {
+                try await checkDocument(document, own, progress)
+            } catch let error as RemoteError where Self.isOfOneFile(error) {
+                unreadable(error.path ?? document.root, error)
+            }
+        }
+        try await readRest(of: files, progress)
     }
 
     /// Forgets what a former attempt has found, but not what it has repaired.
