@@ -64,7 +64,7 @@ struct Status: AsyncParsableCommand {
                         + store.modified.formatted(.iso8601)
                 )
             }
-            lines += document.synchronizing.map(line)
+            lines += document.synchronizing.map(\.line)
         }
         return lines
     }
@@ -77,16 +77,6 @@ struct Status: AsyncParsableCommand {
             return "this device isn't registered: client \(own) was removed, or never registered"
         }
         return "this device is client \(own)"
-    }
-
-    private func line(_ client: ApplicationStatus.SynchronizingClient) -> String {
-        let sets = Int(clamping: client.sequence).of("change set")
-        var line = "  client \(client.client)  \(sets), last \(client.published.formatted(.iso8601))"
-        if client.behind > 0 { line += "; hasn't confirmed \(client.behind) of other clients" }
-        if client.logBytes > 0 { line += "  \(client.logBytes.byteCount)" }
-        if client.isRemoved { line += "  (removed)" }
-        if client.isSilent { line += "; if it's gone: storesync remove client \(client.client)" }
-        return line
     }
 
     private struct Result: Encodable {
@@ -206,5 +196,19 @@ struct Status: AsyncParsableCommand {
             try container.encode(documents, forKey: .documents)
             try container.encode(unreadable, forKey: .unreadable)
         }
+    }
+}
+
+extension ApplicationStatus.SynchronizingClient {
+    /// How far the client is, in a line.
+    var line: String {
+        let sets = Int(clamping: sequence).of("change set")
+        var line = "  client \(client)  \(sets), last \(published.formatted(.iso8601))"
+        if isInFuture { line += ", in the future: its clock or this device's is wrong" }
+        if behind > 0 { line += "; hasn't confirmed \(behind) of other clients" }
+        if logBytes > 0 { line += "  \(logBytes.byteCount)" }
+        if isRemoved { line += "  (removed)" }
+        if isSilent || isInFuture { line += "; if it's gone: storesync remove client \(client)" }
+        return line
     }
 }

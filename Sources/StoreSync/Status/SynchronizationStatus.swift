@@ -23,6 +23,11 @@ extension ApplicationStatus {
 
         /// Whether it has published nothing for thirty days, so that all others keep what it may need.
         public var isSilent: Bool { !isRemoved && published.timeIntervalSinceNow < -30 * 24 * 60 * 60 }
+
+        /// Whether it has published more than a day in the future, so that its clock or this device's is wrong.
+        ///
+        /// Then it isn't known for how long it has published nothing.
+        public var isInFuture: Bool { !isRemoved && published.timeIntervalSinceNow > 24 * 60 * 60 }
     }
 }
 
