@@ -95,7 +95,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let storeChanged = Code("storeChanged")
         /// The local store doesn't exist or isn't a file that can be read.
         public static let storeNotFound = Code("storeNotFound")
-        /// This device last synchronized another store: this one is a copy, a restored backup, or a different store.
+        /// This device remembers another store: this one, or its memory, is a copy or a restored backup, or they are different.
         public static let storeReplaced = Code("storeReplaced")
         /// A sealed file isn't what was sealed for its path: it was changed, moved or exchanged.
         public static let tampered = Code("tampered")

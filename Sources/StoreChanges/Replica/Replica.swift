@@ -287,9 +287,10 @@ package final class Replica {
             throw StoreChangesError(
                 .storeReplaced,
                 """
-                This device last synchronized another store: this one is a copy, a restored backup, or another \
-                store. Put back the store that it synchronized, or say what counts: --take local for the edits of this \
-                one, --take remote for the document, --take both for the rows of both.
+                This store isn't the one that this device remembers to have synchronized last: the store, or the device's \
+                memory, is a copy or a restored backup, or this is another store. Put back what belongs together, or say \
+                what counts: --take local for the edits of this store, --take remote for the document, --take both for \
+                the rows of both.
                 """
             )
         }

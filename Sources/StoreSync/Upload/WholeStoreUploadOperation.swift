@@ -353,8 +353,8 @@ public actor WholeStoreUploadOperation: Operation {
         let diverged = isHead ? heads.filter { $0 != name } : []
         let divergence = diverged.map {
             """
-            \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) --generation \
-            \($0.generation) to inspect it. Push with --resolves once this store is to replace both.
+            As far as this device knows, \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) \
+            --generation \($0.generation) to inspect it. Push with --resolves once this store is to replace both.
             """
         }
         return WholeStoreUpload(

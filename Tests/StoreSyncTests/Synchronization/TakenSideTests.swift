@@ -73,6 +73,20 @@ struct TakenSideTests {
         return (a, b)
     }
 
+    @Test("If the state directory is the restored backup, and not the store, the error says that this may be so")
+    func restoredState() async throws {
+        let fixture = try Fixture()
+        let (a, _) = try await devices(fixture)
+        let folder = fixture.folder.appending(path: a.name)
+        try FileManager.default.copyItem(at: folder, to: fixture.folder.appending(path: "backup"))
+        let backup = try fixture.device("backup")
+        try a.execute("INSERT INTO note VALUES (9, 2, 'later')")
+        try await synchronize(a)
+        try Data(contentsOf: a.store).write(to: backup.store)
+        let error = await #expect(throws: StoreSyncError.self) { try await backup.synchronize().value }
+        #expect(error?.code == .storeReplaced && error?.message.contains("or the device's memory") == true)
+    }
+
     @Test("A restored backup is overwritten by the document, and kept aside")
     func backupRemote() async throws {
         let fixture = try Fixture()
