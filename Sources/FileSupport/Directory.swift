@@ -156,6 +156,9 @@ package struct Directory: Sendable {
 
     /// Gives a file another name in this directory, which mustn't exist, on every file system.
     ///
+    /// Where a file system can neither rename exclusively nor link, the directory's lock excludes other callers of this
+    /// method, but no other program.
+    ///
     /// - Throws: `EEXIST`, or the error of the call.
     package func renameExclusively(_ name: String, _ newName: String) throws(Errno) {
         do {
@@ -164,12 +167,24 @@ package struct Directory: Sendable {
             do {
                 try link(name, to: self, newName)
             } catch let error where error != .fileExists {
-                // Without hard links, nothing closes the gap between this check and the rename.
-                guard try status(newName) == nil else { throw .fileExists }
-                return try rename(name, to: self, newName)
+                return try renameUnderLock(name, newName)
             }
             try unlink(name)
         }
+    }
+
+    /// Gives a file another name, which mustn't exist, while the directory is locked.
+    private func renameUnderLock(_ name: String, _ newName: String) throws(Errno) {
+        // A descriptor of its own, since threads with the same descriptor share its lock.
+        let lock = try directory(".").file
+        do {
+            _ = try lock.lock(waits: true)
+        } catch let error where error.isUnsupported {
+            // Without locks, nothing closes the gap between the check and the rename.
+        }
+        defer { lock.unlock() }
+        guard try status(newName) == nil else { throw .fileExists }
+        try rename(name, to: self, newName)
     }
 
     /// Removes the name of a file or a symbolic link; a missing name isn't an error.

@@ -53,6 +53,19 @@ struct ExclusiveRenameTests {
         #expect(try files() == ["two": "two", "three": "one"])
     }
 
+    @Test(
+        "Where a file system can neither rename exclusively nor link, a file is renamed under a lock, if there are locks",
+        arguments: [(EIO, .ioError), (EOPNOTSUPP, nil)] as [(CInt, Errno?)]
+    )
+    func lock(refusal: CInt, error: Errno?) async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let calls: [FileSystemCall: CInt] = [.renameat2: EINVAL, .linkat: EPERM, .flock: refusal]
+        guard let errors = try await rename([("one", "three")], refusing: calls) else { return }
+        #expect(errors == [error])
+        let name = error == nil ? "three" : "one"
+        #expect(try files() == ["two": "two", name: "one"])
+    }
+
     @Test("A rename that can't remove the former name says so, and not that the new name existed")
     func formerName() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }

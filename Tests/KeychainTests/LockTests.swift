@@ -88,6 +88,24 @@ struct LockTests {
         #expect(try secret.readOrMake() == made)
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
     }
+
+    @Test("Concurrent tasks get one device secret where a file system has neither hard links nor exclusive renames")
+    func simpleFileSystemRace() async throws {
+        let calls: [FileSystemCall: CInt] = [.linkat: EPERM, .renameat2: EINVAL]
+        for round in 0..<20 {
+            let secrets = try await withThrowingTaskGroup(of: SecretBytes?.self) { group in
+                for _ in 0..<16 {
+                    group.addTask { [fixture] in
+                        try await refusing(calls) { try DeviceSecret(in: fixture.folder).readOrMake() }
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(secrets.allSatisfy { $0 == secrets[0] }, "round \(round)")
+            let names = try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path)
+            for name in names { try FileManager.default.removeItem(at: fixture.url(name)) }
+        }
+    }
     #endif
 
     @Test("A copy of the device secret that a process left when it died is removed, and no other file")

@@ -5,10 +5,12 @@ import Glibc
 /// A system call that not every file system supports, or not in every directory.
 package enum FileSystemCall: UInt64, Sendable {
     #if arch(arm64)
+    case flock = 32
     case unlinkat = 35
     case linkat = 37
     case renameat2 = 276
     #else
+    case flock = 73
     case unlinkat = 263
     case linkat = 265
     case renameat2 = 316
