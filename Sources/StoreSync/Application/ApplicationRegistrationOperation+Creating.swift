@@ -82,12 +82,9 @@ extension ApplicationRegistrationOperation {
         try await refuseDowngrade(to: new, context)
         let creation = Creation(application: new, client: try await clientIdentifier(context))
         guard try await write(creation, remote, context) else { return try await joinWinner(creation, context) }
-        if request.isSetup {
-            // What this device knew of a former application's documents no longer applies.
-            let made = BegunReplacement(epoch: new.info.epoch, client: creation.client.rawValue)
-            try await context.blocking { [state, key] in try state.commitReplacement(made, new.pin, for: key) }
-        }
-        try await remember(creation.membership, context)
+        // After a setup, what this device knew of a former application's documents no longer applies.
+        let begun = request.isSetup ? BegunReplacement(epoch: new.info.epoch, client: creation.client.rawValue) : nil
+        try await remember(creation.membership, replacing: begun, context)
         return registration(of: creation.membership, didCreate: true)
     }
 

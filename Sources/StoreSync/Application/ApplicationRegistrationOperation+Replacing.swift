@@ -51,8 +51,7 @@ extension ApplicationRegistrationOperation {
                 try await replaceInPlace(former, creation)
             }
             context.reportProgress(0.8)
-            try await context.blocking { [state, key] in try state.commitReplacement(begun, new.pin, for: key) }
-            try await remember(creation.membership, context)
+            try await remember(creation.membership, replacing: begun, context)
         }
         let registration = registration(of: creation.membership, didCreate: true)
         do {

@@ -184,15 +184,27 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     /// Saves the pin first and then the keys, since the user can be asked for the password again.
-    func remember(_ membership: Membership, _ context: OperationContext) async throws {
+    ///
+    /// A replacement also forgets what this device knew of the former application's documents.
+    func remember(
+        _ membership: Membership,
+        replacing begun: BegunReplacement? = nil,
+        _ context: OperationContext
+    ) async throws {
         let pin = membership.pin
         let former = try await context.blocking { [state, key] in try state.pin(for: key) }
         // The items and deletions of another application, and of a client that was removed, aren't for this one. They go first,
-        // so that an interrupted registration leaves none of them with the new keys.
+        // so that an interrupted registration leaves none of them with the new pin.
         if let former, former.epoch != pin.epoch || request.registersAgain {
             try await state.blitzKeychain(of: key, on: context.blockingExecutor)
         }
-        try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
+        try await context.blocking { [state, key] in
+            if let begun {
+                try state.commitReplacement(begun, pin, for: key)
+            } else {
+                try state.setPin(pin, for: key)
+            }
+        }
         if let sealing = membership.seal.key, let epoch = pin.epoch {
             try await state.keep(sealing.master, for: key, epoch: epoch, on: context.blockingExecutor)
         }

@@ -225,11 +225,17 @@ actor PasscodeExaminationOperation: Operation {
 
     /// Completes a replacement that was interrupted after this device had published the new application.
     private func adopt(_ begun: BegunReplacement, _ info: RegistrationInfo, _ context: OperationContext) async throws {
-        let pin = ApplicationPin(encryption: info.encryption, epoch: info.epoch)
-        try await context.blocking { [state, key] in
-            guard try state.pin(for: key)?.epoch != begun.epoch else { return }
-            try state.commitReplacement(begun, pin, for: key)
+        // A replacement that is in progress on this device holds the lock, and completes by itself.
+        let lock = try await context.blocking { [state, key] in
+            try state.lock(.application(key), .exclusive, by: context.name)
         }
+        defer { lock.release() }
+        let former = try await context.blocking { [state, key] in try state.pin(for: key) }
+        guard former?.epoch != begun.epoch else { return }
+        // As in a registration, the former application's items and deletions go first.
+        if former != nil { try await state.blitzKeychain(of: key, on: context.blockingExecutor) }
+        let pin = ApplicationPin(encryption: info.encryption, epoch: info.epoch)
+        try await context.blocking { [state, key] in try state.commitReplacement(begun, pin, for: key) }
     }
 
     private var incomplete: StoreSyncError {

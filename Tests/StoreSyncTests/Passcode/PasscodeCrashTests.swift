@@ -1,9 +1,11 @@
 import Foundation
+import Keychain
 import Operations
 import RemoteStorage
 import SyncCryptography
 import TestSupport
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -73,6 +75,42 @@ struct PasscodeCrashTests {
             try await scene.expectDone(again, backend, comment)
         }
         #expect(successes > 0)
+    }
+
+    @Test(
+        "R15: A crash of a device that had signed out, as it remembers a new application, leaves it no former items",
+        arguments: ["before replaced application", "after replaced application"],
+        [false, true]
+    )
+    func signedOut(step: String, wasRemoved: Bool) async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try await a.setUp(PasscodeScene.passcode, .new)
+        let item = KeychainItem(service: "notes", account: "former", isSynchronizable: true)
+        try await a.keychain().add(SecretBytes("secret"), as: item)
+        try await a.manager(Asker()).forgetKeys().value
+        if wasRemoved {
+            try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
+        }
+        let isDead = Locked(false)
+        let dying = try fixture.device("a") { reached in
+            if reached == step { isDead.withLock { $0 = true } }
+            if isDead.withLock(\.self) { throw RemoteError(.unavailable, "The device is dead.") }
+        }
+        let setup = dying.passcodeSetup()
+        try await setup.begin()
+        let message = try SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)
+        await #expect(throws: StoreSyncError.self) { try await setup.start(message) }
+        let hasDied = isDead.withLock(\.self)
+        #expect(hasDied)
+
+        let again = try fixture.device("a")
+        let next = again.passcodeSetup()
+        try await next.begin()
+        #expect(await next.status.syncPasscodeState == .existing)
+        try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+        #expect(try await again.items().isEmpty)
+        #expect(try await !again.synchronizeKeychain().value.hasPublished)
     }
 
     /// Returns the requests of a complete run.
