@@ -213,6 +213,43 @@ struct CancellationTests {
     }
 
     @Test(
+        "F17, D1: A registration that is cancelled anywhere creates nothing, or finishes and keeps the key of what it created",
+        arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
+    )
+    func creation(place: PasscodePlace) async throws {
+        var endings: [OperationState: Int] = [:]
+        var (step, wasReached) = (0, true)
+        while wasReached {
+            let comment = "\(place), step \(step)"
+            let fixture = try Fixture(password: "correct horse")
+            let point = CancellationPoint(step: step)
+            let (state, backend) = try await Simulation.run(seed: 1, cancellingAt: point) { simulation in
+                let backend = place.backend(fixture, simulation.executor)
+                let device = try fixture.device("a", backend: backend, simulation: simulation)
+                let handle = device.register()
+                point.arm { device.supervisor.cancelAll() }
+                try await device.supervisor.drain()
+                point.disarm()
+                return (handle.state, backend)
+            }
+            let device = try fixture.device("a", backend: place == .folder ? nil : backend)
+            let epoch = try await device.epoch()
+            #expect((epoch != nil) == (state == .finished), "\(comment): \(state)")
+            #expect(try device.state.pin(for: device.key)?.epoch == epoch, "\(comment)")
+            if let epoch {
+                #expect(try await device.state.masterKey(for: device.key, epoch: epoch, on: nil) != nil, "\(comment)")
+            }
+            endings[state, default: 0] += 1
+            wasReached = point.wasReached
+            step += TestDepth.choose(quick: 7, deep: 1)
+        }
+        print("cancelled the creation of an application, \(place), at \(step) steps: \(endings)")
+        #expect(Set(endings.keys) == [.cancelled, .finished])
+        // More than the single run that wasn't cancelled at all.
+        #expect(endings[.finished, default: 0] > 1)
+    }
+
+    @Test(
         "A pull that is cancelled when the new store is complete puts it nowhere, and a later pull does",
         arguments: [true, false]
     )

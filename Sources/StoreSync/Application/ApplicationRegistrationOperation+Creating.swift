@@ -81,11 +81,40 @@ extension ApplicationRegistrationOperation {
         let new = try await newApplication(context)
         try await refuseDowngrade(to: new, context)
         let creation = Creation(application: new, client: try await clientIdentifier(context))
-        guard try await write(creation, remote, context) else { return try await joinWinner(creation, context) }
         // After a setup, what this device knew of a former application's documents no longer applies.
         let begun = request.isSetup ? BegunReplacement(epoch: new.info.epoch, client: creation.client.rawValue) : nil
-        try await remember(creation.membership, replacing: begun, context)
+        let staged = try await createsAside(remote) ? stage(creation, context) : nil
+        let isOurs = try await publish(creation, replacing: begun, context) { [self] in
+            guard let staged else { return try await createInPlace(creation, context) }
+            return try await publishStaged(staged, new, context)
+        }
+        guard isOurs else { return try await joinWinner(creation, context) }
         return registration(of: creation.membership, didCreate: true)
+    }
+
+    /// Publishes a new application and remembers it, even if this operation is cancelled meanwhile.
+    ///
+    /// - Parameters:
+    ///   - creation: The new application.
+    ///   - begun: The replacement that this completes; `nil` if it's none.
+    ///   - context: The operation's context.
+    ///   - write: Writes the application, and returns whether no other device was faster.
+    /// - Returns: What `write` returns.
+    /// - Throws: `CancellationError` if the operation was cancelled before; what `write` throws; ``StoreSyncError``.
+    func publish(
+        _ creation: Creation,
+        replacing begun: BegunReplacement? = nil,
+        _ context: OperationContext,
+        by write: @escaping @Sendable () async throws -> Bool
+    ) async throws -> Bool {
+        try Task.checkCancellation()
+        // From here on the application may exist, and an interruption must not hide that from this device.
+        return try await context.shielded { [self] in
+            guard try await write() else { return false }
+            context.reportProgress(0.8)
+            try await remember(creation.membership, replacing: begun, context)
+            return true
+        }
     }
 
     /// Refuses to create an encrypted application again without encryption, even on a device that is set up again.
@@ -101,17 +130,13 @@ extension ApplicationRegistrationOperation {
         )
     }
 
-    /// Writes an application in the way that the storage supports; returns whether no other device was faster.
-    private func write(
-        _ creation: Creation,
-        _ remote: RemoteState,
-        _ context: OperationContext
-    ) async throws -> Bool {
+    /// Whether the application is built in a staging directory, and not in place.
+    ///
+    /// Throws if the storage supports neither.
+    private func createsAside(_ remote: RemoteState) async throws -> Bool {
         let capabilities = try await hooks.backend.capabilities()
-        if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) {
-            return try await createAside(creation, context)
-        }
-        if capabilities.contains(.exclusiveCreate) { return try await createInPlace(creation, context) }
+        if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) { return true }
+        if capabilities.contains(.exclusiveCreate) { return false }
         throw StoreSyncError(
             .unsupportedStorage,
             """
@@ -179,12 +204,7 @@ extension ApplicationRegistrationOperation {
 
     // MARK: In a staging directory
 
-    /// Builds the application in a staging directory and moves it into place, where at most one device succeeds.
-    private func createAside(_ creation: Creation, _ context: OperationContext) async throws -> Bool {
-        try await publishStaged(stage(creation, context), creation.application, context)
-    }
-
-    /// Builds the application in a staging directory.
+    /// Builds the application in a staging directory, from which at most one device moves its own into place.
     func stage(_ creation: Creation, _ context: OperationContext) async throws -> ApplicationHierarchy {
         let name = ApplicationHierarchy.stagingName(UUID().uuidString)
         let aside = try hierarchy.staged(as: name)

@@ -120,8 +120,7 @@ extension ApplicationRegistrationOperation {
         try await refuseToComplete(registration.info, context)
         let application = try await newApplication(completing: registration, context)
         let creation = Creation(application: application, client: try await clientIdentifier(context))
-        if try await completeInPlace(creation) {
-            try await remember(creation.membership, context)
+        if try await publish(creation, context, by: { [self] in try await completeInPlace(creation) }) {
             return self.registration(of: creation.membership, didCreate: true)
         }
         let winners = try await inspect(for: creation.client, nil)

@@ -42,24 +42,15 @@ extension ApplicationRegistrationOperation {
         let creation = Creation(application: new, client: try RemoteIdentifier(begun.client), proof: proof)
         context.reportProgress(0.5)
         let staged = movesDirectories ? try await moveAside(former, creation, context) : nil
-        try Task.checkCancellation()
-        // From here on the application is replaced, and an interruption must not hide that from this device.
-        try await context.shielded { [self] in
+        _ = try await publish(creation, replacing: begun, context) { [self] in
             if let staged {
-                try await publish(staged, creation, context)
+                try await publishInstead(staged, creation, context)
             } else {
                 try await replaceInPlace(former, creation)
             }
-            context.reportProgress(0.8)
-            try await remember(creation.membership, replacing: begun, context)
+            return true
         }
-        let registration = registration(of: creation.membership, didCreate: true)
-        do {
-            try await finishReplacement(registration, context)
-        } catch  where Task.isCancelled {
-            // The next setup removes the rest.
-        }
-        return registration
+        return registration(of: creation.membership, didCreate: true)
     }
 
     /// Records the new application, and proves it as the successor if this device has a former epoch's keys.
@@ -124,7 +115,7 @@ extension ApplicationRegistrationOperation {
     }
 
     /// Moves the new application into the place of the former one, which was moved aside.
-    private func publish(
+    private func publishInstead(
         _ staged: ApplicationHierarchy,
         _ creation: Creation,
         _ context: OperationContext

@@ -87,7 +87,7 @@ public actor ApplicationRegistrationOperation: Operation {
     /// replace it.
     ///
     /// If that fails or is cancelled, it undoes what it staged or moved aside, as far as the remote allows;
-    /// `verify --repair` does the rest. If it's cancelled when the new application has replaced another one, it finishes.
+    /// `verify --repair` does the rest. If it's cancelled when it has begun to publish a new application, it finishes.
     ///
     /// - Throws: ``StoreSyncError``, among others `applicationMissing`, `applicationIncomplete`,
     ///   `applicationChanged`, `encryptionMismatch`, `encryptionDowngraded`, `passwordRequired`, `deregistered`,
@@ -125,9 +125,17 @@ public actor ApplicationRegistrationOperation: Operation {
         defer { lock.release() }
         guard request.isSetup else { return try await register(context) }
         try await settleReplacements()
-        if let former = request.replaces { return try await replace(former, context) }
-        let registration = try await register(context)
-        try await finishReplacement(registration, context)
+        let registration =
+            if let former = request.replaces {
+                try await replace(former, context)
+            } else {
+                try await register(context)
+            }
+        do {
+            try await finishReplacement(registration, context)
+        } catch  where Task.isCancelled {
+            // This device is registered. The next setup removes the rest.
+        }
         return registration
     }
 

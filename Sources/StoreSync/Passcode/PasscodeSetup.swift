@@ -161,8 +161,8 @@ public actor PasscodeSetup {
     /// Tries a passcode, or protects new data with it.
     ///
     /// Ends when the attempt has succeeded or failed; ``states`` reports the same. Cancelling the calling task ends the
-    /// attempt. If the application has already been created again, the attempt succeeds. The next setup then asks for the new
-    /// passcode if it has to remove what is left of the former application.
+    /// attempt. If the attempt has already begun to publish a new application, it succeeds. The next setup then asks for the
+    /// new passcode if it has to remove what is left of the former application.
     ///
     /// - Parameter message: The passcode, and what it's for.
     /// - Throws: The ``StoreSyncError`` that is then the ``syncError``; ``StoreSyncError/Code/notExpected``, which changes
@@ -219,7 +219,7 @@ public actor PasscodeSetup {
     /// Ends the setup: cancels its operations, ends ``states``, and refuses further actions.
     ///
     /// An attempt in progress ends as cancelled, or with ``StoreSyncError/Code/notExpected`` if it was between two operations.
-    /// If it has already created the application again, it succeeds.
+    /// If it has already begun to publish a new application, it succeeds.
     public func end() {
         hasEnded = true
         state.deregistrations.remove(observer)

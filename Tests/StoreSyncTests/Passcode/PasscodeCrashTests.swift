@@ -78,6 +78,46 @@ struct PasscodeCrashTests {
     }
 
     @Test(
+        "D1: A first attempt that is cancelled when the application was created succeeds, and keeps the key",
+        arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
+    )
+    func cancelledCreation(place: PasscodePlace) async throws {
+        var (number, successes, wasReached) = (0, 0, true)
+        while wasReached {
+            let comment = "\(place), request \(number)"
+            let fixture = try Fixture()
+            let backend = place.backend(fixture)
+            let connection = DyingBackend(backend)
+            let device = try fixture.device("a", backend: connection)
+            let setup = device.passcodeSetup()
+            try await setup.begin()
+            await connection.meet(atRequest: number) { device.supervisor.cancelAll() }
+            var isDone = true
+            do {
+                try await setup.start(SyncStartMessage(passcode: PasscodeScene.passcode, action: .new))
+            } catch is CancellationError {
+                isDone = false
+            }
+            wasReached = await connection.requests.count > number
+            let again = try fixture.device("a", backend: backend)
+            let epoch = try await again.epoch()
+            #expect(isDone == (epoch != nil), "\(comment)")
+            #expect(await setup.setupState == (isDone ? .ongoing : .syncRequired), "\(comment)")
+            if let epoch {
+                #expect(try await again.state.masterKey(for: again.key, epoch: epoch, on: nil) != nil, "\(comment)")
+            }
+            if isDone { successes += 1 }
+            let next = again.passcodeSetup()
+            try await next.begin()
+            if !isDone { try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)) }
+            #expect(await next.status.description == "ongoing, existing", "\(comment)")
+            number += TestDepth.choose(quick: 2, deep: 1)
+        }
+        // More than the single run that wasn't cancelled at all.
+        #expect(successes > 1)
+    }
+
+    @Test(
         "R15: A crash of a device that had signed out, as it remembers a new application, leaves it no former items",
         arguments: ["before replaced application", "after replaced application"],
         [false, true]
