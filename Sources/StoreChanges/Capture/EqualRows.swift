@@ -2,8 +2,8 @@ import HeapModule
 
 /// Finds the rows with integer keys that a store and the state both have, although their numbers don't say so.
 ///
-/// Rows are the same if all else is equal; a reference is equal if it leads to rows that are the same. What it finds is in
-/// memory.
+/// Rows are the same if all else is equal; a reference is equal if it leads to rows that are the same, or to none on either
+/// side. Rows that refer to each other in a circle aren't found. What it finds is in memory.
 struct EqualRows {
     /// The rows of a table of the store whose counterparts aren't known (yet).
     private struct Table {
@@ -11,6 +11,10 @@ struct EqualRows {
         var rows: [Int64: [StoredValue]] = [:]
         /// The rows of the state without a counterpart, by their encoded cells.
         var candidates: [[UInt8]: [RowName]] = [:]
+        /// The rows of the state by their encoded cells without those of some columns, in ascending order of their names.
+        var orphans: [Set<String>: [[UInt8]: [Orphan]]] = [:]
+
+        func isCandidate(_ row: RowName, _ image: [UInt8]) -> Bool { candidates[image]?.contains(row) ?? false }
 
         /// Takes one of the candidates that have an image: of several, the given one if it's among them.
         mutating func takeCandidate(_ image: [UInt8], preferring row: RowName?) -> RowName? {
@@ -30,16 +34,32 @@ struct EqualRows {
         }
     }
 
+    /// What a row of the store holds outside its key, as the state has it.
+    private struct Content {
+        var cells: [String: Cell] = [:]
+        /// The rows to which columns refer and that have no counterpart: the row itself, and rows that the store doesn't have.
+        var others: [String: Row] = [:]
+    }
+
+    /// A row of the state, some of whose references may lead to itself, or to rows that are gone.
+    private struct Orphan {
+        var row: RowName
+        var image: [UInt8]
+    }
+
     /// An attempt to find a row's counterpart.
     ///
     /// A row that refers to another one is found after that one: in the same pass over all rows if it comes after it, else
     /// in the next pass. So which of several equal rows gets which counterpart depends on nothing but the rows.
     private struct Attempt: Comparable {
+        /// Whether all rows have been found that only refer to others.
+        var isLast = false
         var pass = 0
         var row: Row
 
         static func < (lhs: Attempt, rhs: Attempt) -> Bool {
-            lhs.pass == rhs.pass ? lhs.row < rhs.row : lhs.pass < rhs.pass
+            guard lhs.isLast == rhs.isLast else { return rhs.isLast }
+            return lhs.pass == rhs.pass ? lhs.row < rhs.row : lhs.pass < rhs.pass
         }
     }
 
@@ -50,8 +70,10 @@ struct EqualRows {
     private let keepsNumbers: Bool
     private var tables: [String: Table] = [:]
     private var storeTables: [String: StoreTable] = [:]
-    /// The rows that have a counterpart, by table and the store's number.
+    /// The rows that have a counterpart, by table and the store's number; also rows that are gone on either side.
     private var found: [String: [Int64: RowName]] = [:]
+    /// The rows that are gone, and for which a number of the store stands.
+    private var gone: Set<RowReference> = []
     /// The rows that refer to a row whose counterpart isn't known yet.
     private var waiting: [Row: [Row]] = [:]
 
@@ -70,7 +92,8 @@ struct EqualRows {
 
     /// Gives the rows of the state the numbers that their counterparts have in the store.
     ///
-    /// Unless numbers are kept, those without a counterpart belong to no row afterwards, and neither do those of deleted rows.
+    /// Unless numbers are kept, those without a counterpart belong to no row afterwards, and neither do those of deleted rows
+    /// to which no row with a counterpart refers.
     mutating func match() throws {
         let names = state.schema.tables.keys.filter {
             state.schema.hasIntegerKey($0) && state.schema.numberedTable($0) == $0
@@ -114,35 +137,141 @@ struct EqualRows {
     /// Finds the counterpart of a row; returns the attempts of the rows that waited for it.
     private mutating func match(_ attempt: Attempt) throws -> [Attempt] {
         let row = attempt.row
-        guard let cells = try cells(of: attempt.row) else { return [] }
-        let image = try state.schema.table(row.table).encode(cells)
+        guard let content = try content(of: row) else { return [] }
+        let image = try state.schema.table(row.table).encode(content.cells)
         let known = try numbers.name(of: row.number, in: row.table)
-        guard let counterpart = tables[row.table]?.takeCandidate(image, preferring: known) else { return [] }
+        var counterpart = tables[row.table]?.takeCandidate(image, preferring: known)
+        if counterpart == nil, !content.others.isEmpty {
+            guard attempt.isLast else { return [Attempt(isLast: true, row: row)] }
+            counterpart = try takeOrphan(like: content, of: row, preferring: known)
+        }
+        guard let counterpart else { return [] }
         found[row.table, default: [:]][row.number] = counterpart
         tables[row.table]?.rows[row.number] = nil
         let rows = waiting.removeValue(forKey: row) ?? []
-        return rows.map { Attempt(pass: row < $0 ? attempt.pass : attempt.pass + 1, row: $0) }
+        return rows.map {
+            Attempt(isLast: attempt.isLast, pass: row < $0 ? attempt.pass : attempt.pass + 1, row: $0)
+        }
     }
 
-    /// The cells of a row as the state has them; `nil` if it has to wait for the counterpart of a row to which it refers.
-    private mutating func cells(of row: Row) throws -> [String: Cell]? {
+    /// The content of a row; `nil` if it has to wait for the counterpart of a row to which it refers.
+    private mutating func content(of row: Row) throws -> Content? {
         let table = try state.schema.table(row.table)
         guard let values = tables[row.table]?.rows[row.number] else { return nil }
-        var cells: [String: Cell] = [:]
+        var content = Content()
         for (column, value) in zip(table.schema.valueColumns, values) {
-            cells[column] = .value(value)
+            content.cells[column] = .value(value)
             guard let parent = state.schema.rowTable(of: column, in: row.table),
-                let number = value.rowNumber(in: table.affinity(of: column)),
-                try storeTable(parent).exists(number)
+                let number = value.rowNumber(in: table.affinity(of: column))
             else { continue }
             let parentRow = Row(table: state.schema.numberedTable(parent), number: number)
+            guard try parentRow != row && storeTable(parentRow.table).exists(number) else {
+                // Any other number stands for no row.
+                if parentRow == row || number > 0 { content.others[column] = parentRow }
+                continue
+            }
             guard let counterpart = try counterpart(of: parentRow) else {
                 waiting[parentRow, default: []].append(row)
                 return nil
             }
-            cells[column] = .row(counterpart)
+            content.cells[column] = .row(counterpart)
         }
-        return cells
+        return content
+    }
+
+    // MARK: References to the row itself, and to rows that are gone
+
+    /// Takes a candidate that is equal but for references which lead to the row itself, or to no row of the store.
+    ///
+    /// - Parameters:
+    ///   - content: What a row of the store holds.
+    ///   - row: The row.
+    ///   - known: The candidate that is taken if it's among several.
+    /// - Returns: The candidate; `nil` if there is none.
+    /// - Throws: `DatabaseError`.
+    private mutating func takeOrphan(
+        like content: Content,
+        of row: Row,
+        preferring known: RowName?
+    ) throws -> RowName? {
+        let key = try key(of: content.cells, without: content.others, in: row.table)
+        // Mostly the row has its number still, and then no other one is read.
+        if let known, let stored = try state.row(RowReference(row.table, known)),
+            try self.key(of: stored.cells, without: content.others, in: row.table) == key,
+            try take(Orphan(row: known, image: stored.image), like: content, of: row)
+        {
+            return known
+        }
+        for orphan in try orphans(of: row.table, without: content.others)[key] ?? []
+        where try take(orphan, like: content, of: row) {
+            return orphan.row
+        }
+        return nil
+    }
+
+    /// Takes a row of the state if it's a candidate, and its references lead to the same rows; returns whether it was taken.
+    private mutating func take(_ orphan: Orphan, like content: Content, of row: Row) throws -> Bool {
+        guard tables[row.table]?.isCandidate(orphan.row, orphan.image) == true,
+            let rows = try rowsGone(for: content, of: row, in: orphan)
+        else { return false }
+        for (row, name) in rows {
+            found[row.table, default: [:]][row.number] = name
+            gone.insert(RowReference(row.table, name))
+        }
+        return tables[row.table]?.takeCandidate(orphan.image, preferring: orphan.row) != nil
+    }
+
+    /// The encoded cells of a row, but for those of some columns.
+    private func key(of cells: [String: Cell], without columns: [String: Row], in table: String) throws -> [UInt8] {
+        try state.schema.table(table).encode(cells.merging(columns.mapValues { _ in .null }) { _, null in null })
+    }
+
+    /// The rows of the state, by their encoded cells but for those of some columns.
+    private mutating func orphans(of table: String, without columns: [String: Row]) throws -> [[UInt8]: [Orphan]] {
+        if let known = tables[table]?.orphans[Set(columns.keys)] { return known }
+        let schema = try state.schema.table(table)
+        var orphans: [[UInt8]: [Orphan]] = [:]
+        try state.db.forEach("SELECT name, image FROM rows WHERE tbl = ? ORDER BY name", [try state.table(table)]) {
+            let orphan = Orphan(row: try RowName(decoding: $0.bytes(0) ?? []), image: $0.bytes(1) ?? [])
+            orphans[try key(of: schema.cells(orphan.image), without: columns, in: table), default: []].append(orphan)
+        }
+        tables[table]?.orphans[Set(columns.keys)] = orphans
+        return orphans
+    }
+
+    /// The rows that are gone on either side and to which references of a row lead.
+    ///
+    /// - Parameters:
+    ///   - content: What the row holds.
+    ///   - row: The row.
+    ///   - orphan: A row of the state.
+    /// - Returns: The rows; `nil` if a reference of the row of the state doesn't lead to the same row.
+    /// - Throws: `DatabaseError`.
+    private func rowsGone(for content: Content, of row: Row, in orphan: Orphan) throws -> [Row: RowName]? {
+        let cells = try state.schema.table(row.table).cells(orphan.image)
+        var gone: [Row: RowName] = [:]
+        for (column, other) in content.others where cells[column] != content.cells[column] {
+            guard case .row(let name) = cells[column], gone[other] ?? name == name,
+                try other == row ? name == orphan.row : isSame(other, name)
+            else { return nil }
+            if try state.row(RowReference(other.table, name)) == nil { gone[other] = name }
+        }
+        return gone
+    }
+
+    /// Whether a row that the store doesn't have can be a row of the state, or one that is gone there too.
+    private func isSame(_ row: Row, _ name: RowName) throws -> Bool {
+        if let counterpart = try counterpart(of: row) { return counterpart == name }
+        guard !keepsNumbers else { return false }
+        // A row of the state that the store lacks comes back, and the number leads to it again.
+        if let former = try numbers.name(ofMissing: row.number, in: row.table),
+            let stored = try state.row(RowReference(row.table, former)),
+            tables[row.table]?.isCandidate(former, stored.image) == true
+        {
+            return former == name
+        }
+        let reference = RowReference(row.table, name)
+        return try state.row(reference) == nil && !gone.contains(reference)
     }
 
     /// The state's row that is a row of the store; `nil` if it isn't known (yet).

@@ -254,6 +254,56 @@ struct LeftReferenceTests {
         }
     }
 
+    // MARK: Stores that are taken
+
+    @Test(
+        "A row whose parent is gone is one row after its store was taken with the document's rows, whatever the numbers are",
+        arguments: ["UPDATE note SET folder = folder", "UPDATE note SET folder = 7"]
+    )
+    func taken(edit: String) throws {
+        let devices = try Self.devices()
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try Self.deleteWork(laptop)
+        try devices.exchange()
+        try phone.edit(edit, observingForeignKeys: false)
+        let number = try phone.rows("SELECT folder FROM note")
+        #expect(try phone.capture(taking: .both).isEmpty)
+        try phone.write()
+        #expect(try phone.capture() == nil)
+        #expect(try phone.content() == laptop.content())
+        #expect(try phone.rows("SELECT folder FROM note") == number)
+        #expect(try phone.conflicts().isEmpty)
+    }
+
+    @Test("A row whose parent its taken store lacks is one row, and belongs to the parent again")
+    func takenWithoutParent() throws {
+        let devices = try Self.devices()
+        try Self.deleteWork(devices.phone)
+        #expect(try devices.phone.capture(taking: .both).isEmpty)
+        try devices.phone.write()
+        #expect(try Self.notes(devices.phone) == [#""report"|"work""#])
+        #expect(try devices.phone.content() == devices.laptop.content())
+    }
+
+    @Test(
+        "Of rows that differ in nothing but their parents, which are gone, each is found in a taken store",
+        arguments: [("UPDATE note SET folder = folder + 5", 0), ("UPDATE note SET folder = 7", 1)]
+    )
+    func takenEqualRows(edit: String, newCount: Int) throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO folder VALUES (1, 'home'), (2, 'work')")
+        try laptop.edit("INSERT INTO note VALUES (1, 1, 'report'), (2, 2, 'report')")
+        try devices.exchange()
+        try laptop.edit("DELETE FROM folder", observingForeignKeys: false)
+        try devices.exchange()
+        try phone.edit(edit, observingForeignKeys: false)
+        #expect(try phone.capture(taking: .both).flatMap(\.changes).count == newCount)
+        try phone.write()
+        #expect(try phone.capture() == nil)
+        #expect(try phone.rows("SELECT title FROM note").count == 2 + newCount)
+    }
+
     @Test("A number of no row stays that number on a device where a row had it whose name no reference has")
     func formerNumber() throws {
         let devices = try Self.devices()
