@@ -69,11 +69,12 @@ extension StoreTable {
         }
         // Also of a reference that has other columns besides: the value would be `NULL`.
         for column in columns.sorted(by: { $0.precedes($1) }) {
-            guard let parent = state.schema.rowTable(of: column, in: name),
+            guard let table = state.schema.rowTable(of: column, in: name),
                 case .row(let name) = state.schema.cell(column, of: row, stored),
-                try numbers.number(of: RowReference(parent, name)) == nil
+                case let parent = RowReference(table, name), parent != row,
+                try dangling.contains(column) || numbers.number(of: parent) == nil
             else { continue }
-            missing.append((column, RowReference(parent, name)))
+            missing.append((column, parent))
         }
         return missing
     }

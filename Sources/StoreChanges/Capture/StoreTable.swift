@@ -325,30 +325,6 @@ struct StoreTable {
         try write("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
     }
 
-    /// Inserts a row that is gone; a row with an integer key gets its number again if that is free, else a new one.
-    ///
-    /// - Parameters:
-    ///   - row: The row.
-    ///   - stored: What it will hold.
-    /// - Returns: Its integer key; `nil` if it has none.
-    /// - Throws: `DatabaseError`.
-    func insertAgain(_ row: RowReference, _ stored: StoredRow) throws -> Int64? {
-        let number = try numbers.number(of: row)
-        // A number that is a reference itself leads to another row.
-        guard let integerKey, state.schema.numberedTable(name) == name,
-            try number.map({ try exists($0) }) ?? true
-        else {
-            try insert(row, stored)
-            return number
-        }
-        let columns = columns.filter { $0 != integerKey }
-        let values = try columns.map { try value(state.schema.cell($0, of: row, stored), of: $0) }
-        let names = columns.map(\.quotedName).joined(separator: ", ")
-        let places = columns.map { _ in "?" }.joined(separator: ", ")
-        try write("INSERT INTO \(name.quotedName) (\(names)) VALUES (\(places))", values)
-        return store.insertedIdentifier
-    }
-
     /// Writes columns outside the key.
     ///
     /// - Parameters:

@@ -117,6 +117,7 @@ extension Replica {
         try refuseMissingParents(number, entry.row, stored, among: Set(lost.keys), in: table)
         try logReplaced(present, by: entry, at: time)
         try table.update(entry.row, stored, writing: table.table.valueColumns.filter { lost[$0] != nil })
+        try refuseDanglingReferences(number, entry.row, stored, among: Set(lost.keys), in: table)
     }
 
     /// Inserts the row that a conflict lost.
@@ -134,9 +135,16 @@ extension Replica {
             throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table)
         }
         let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table.table) : StoredRow(table.table, lost)
-        try refuseMissingParents(number, row, stored, among: Set(table.table.columns), in: table)
+        let columns = Set(table.table.columns)
+        try refuseMissingParents(number, row, stored, among: columns, in: table)
+        let hasIntegerKey = state.schema.hasIntegerKey(row.table)
+        // Its former number may be another row's by now.
+        if hasIntegerKey { try StoreWriter(to: table.store, state).assignNumber(row) }
+        try table.insert(row, stored)
+        try refuseDanglingReferences(number, row, stored, among: columns, in: table)
         // The name of a row that was merged leads to the other one.
-        guard let key = try table.insertAgain(row, stored), try state.alias(state.schema.aliasKey(of: row)) == nil
+        guard hasIntegerKey, try state.alias(state.schema.aliasKey(of: row)) == nil,
+            let key = try ReplicaNumbers(state).number(of: row)
         else {
             return nil
         }
@@ -174,6 +182,26 @@ extension Replica {
             guard case .numbered = parent.row else { continue }
             throw StoreChangesError(.cannotRestore, number, "the row is gone to which \(table.name).\(column) referred")
         }
+    }
+
+    /// Refuses to restore a row that refers to no row: SQLite doesn't check the references that only the document's rules name.
+    private func refuseDanglingReferences(
+        _ number: Int64,
+        _ row: RowReference,
+        _ stored: StoredRow,
+        among columns: Set<String>,
+        in table: StoreTable
+    ) throws {
+        let dangling = try table.danglingColumns(row, stored, among: columns)
+        guard !dangling.isEmpty else { return }
+        let names = dangling.sorted { $0.precedes($1) }.map { "\(table.name).\($0)" }.joined(separator: ", ")
+        throw StoreChangesError(
+            .cannotRestore,
+            """
+            Conflict \(number) can't be restored as it is: no row exists to which \(names) would refer. Insert that row, then \
+            restore it again.
+            """
+        )
     }
 
     /// The number of the entry that has most of a row that is gone; `nil` if none has any of it.

@@ -65,7 +65,7 @@ final class StoreWriter {
     private static let greatestNumber: Int64 = 1 << 62
 
     /// Gives a row an integer key if it has none: its author's if that is free, else the next one.
-    private func assignNumber(_ row: RowReference) throws {
+    func assignNumber(_ row: RowReference) throws {
         let table = try table(state.schema.numberedTable(row.table))
         // A row of another table with the same key may have got it just now.
         guard try numbers.number(of: row) == nil else { return }

@@ -254,6 +254,28 @@ struct LeftReferenceTests {
         }
     }
 
+    @Test("A restored row that needs a new number doesn't get that of a deleted row to which a reference leads")
+    func numberOfRestoredRow() throws {
+        let devices = try DevicePair(Self.notes)
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        try laptop.edit("INSERT INTO folder VALUES (1, 'home'), (2, 'work'); INSERT INTO note VALUES (1, 2, 'report')")
+        try devices.exchange()
+        try phone.edit("UPDATE folder SET name = 'flat' WHERE id = 1")
+        try phone.capture(at: 10)
+        try laptop.edit("DELETE FROM folder WHERE id = 1")
+        try laptop.capture(at: 20)
+        try Self.bring(devices)
+        try Self.deleteWork(laptop)
+        try laptop.edit("INSERT INTO folder VALUES (1, 'new')")
+        let entry = try #require(try laptop.loggedConflicts().first)
+        #expect(try laptop.restore(entry.number, at: 30))
+        try Self.bring(devices)
+        for device in [laptop, phone] {
+            #expect(try Self.notes(device) == [#""report"|NULL"#])
+            #expect(try device.rows("SELECT name FROM folder ORDER BY name") == [#""flat""#, #""new""#])
+        }
+    }
+
     // MARK: Stores that are taken
 
     @Test(

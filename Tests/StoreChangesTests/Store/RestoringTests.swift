@@ -216,6 +216,74 @@ struct RestoringTests {
         #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
     }
 
+    @Test("A row that refers to itself does so again when it's restored with another number")
+    func referenceToItself() throws {
+        let devices = try DevicePair(
+            "CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT, parent INTEGER REFERENCES folder)"
+        )
+        try devices.laptop.edit("INSERT INTO folder VALUES (1, 'home', 1)")
+        try devices.exchange()
+        try devices.phone.edit("UPDATE folder SET name = 'flat'")
+        try devices.phone.capture(at: 10)
+        try devices.laptop.edit("DELETE FROM folder")
+        try devices.laptop.capture(at: 20)
+        try devices.laptop.integrate(devices.phone.sets)
+        try devices.phone.integrate(devices.laptop.sets)
+        for device in [devices.laptop, devices.phone] { try device.write() }
+        try devices.laptop.edit("INSERT INTO folder VALUES (1, 'new', NULL)")
+        let entry = try #require(try devices.laptop.loggedConflicts().first)
+        #expect(try devices.laptop.restore(entry.number, at: 30))
+        try devices.phone.integrate(devices.laptop.sets)
+        try devices.phone.write()
+        for device in [devices.laptop, devices.phone] {
+            #expect(
+                try device.rows(
+                    "SELECT f.name, p.name FROM folder f LEFT JOIN folder p ON p.id = f.parent ORDER BY f.name"
+                )
+                    == [#""flat"|"flat""#, #""new"|NULL"#]
+            )
+        }
+    }
+
+    @Test(
+        "A reference that only the document's rules name isn't restored if its row is gone",
+        arguments: [["id", "kind"], ["code", "kind"]]
+    )
+    func referenceOfRules(parentColumns: [String]) throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE folder (id INTEGER PRIMARY KEY, code TEXT, kind TEXT, UNIQUE (id, kind), UNIQUE (code, kind));
+            CREATE TABLE note (id INTEGER PRIMARY KEY, folder, kind TEXT);
+            """,
+            rules: SyncRules(
+                references: [
+                    .init(table: "note", columns: ["folder", "kind"], parent: "folder", parentColumns: parentColumns)
+                ]
+            )
+        )
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        let column = parentColumns[0]
+        try laptop.edit("INSERT INTO folder VALUES (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")
+        try laptop.edit("INSERT INTO note SELECT 1, \(column), kind FROM folder WHERE id = 2")
+        try devices.exchange()
+        for (device, folder) in [(laptop, 1), (phone, 3)] {
+            try device.edit(
+                "UPDATE note SET (folder, kind) = (SELECT \(column), kind FROM folder WHERE id = \(folder))"
+            )
+            try device.capture(at: UInt64(folder))
+        }
+        let expected = try phone.rows("SELECT * FROM note")
+        try laptop.integrate(phone.sets)
+        try laptop.write()
+        #expect(try laptop.rows("SELECT * FROM note") == expected)
+        try laptop.edit("DELETE FROM folder WHERE id = 1")
+        let entry = try #require(try laptop.loggedConflicts().first)
+        #expect(try !laptop.restore(entry.number))
+        #expect(try laptop.rows("SELECT * FROM note") == expected)
+        try laptop.edit("INSERT INTO folder VALUES (1, 'a', 'x')")
+        #expect(try laptop.restore(entry.number) == (column == "code"))
+    }
+
     @Test("A row without a key isn't restored twice on a device that still has it")
     func countedRow() throws {
         for app in [laptop, phone] {
