@@ -163,11 +163,19 @@ package struct SetJudgement {
     /// last set that the note of a removal lets count, no set of the client or of a copy counts. So a set's names belong to
     /// its own rows only, unless another void set has its number, or the number of a set before it. A set that the device
     /// hasn't published is left out: before it was restored from a backup, it may have published another one.
-    package func setsWithOwnNames() -> Set<SetReference> {
+    package func setsWithOwnNames() -> Set<SetReference> { setsWithoutCopies { knowledge.removals[$0] } }
+
+    /// The sets of which no copy is known: no other set has the number of one, or the number of a set before it.
+    ///
+    /// A row that has the name of a new row of such a set, and holds the same, is that row: another device has restored it.
+    package func setsWithoutCopies() -> Set<SetReference> { setsWithoutCopies { _ in 0 } }
+
+    /// The sets without copies after a number of their client, which may exclude all of its sets.
+    private func setsWithoutCopies(after last: (ClientID) -> UInt64?) -> Set<SetReference> {
         var sets: Set<SetReference> = []
         let byNumber = Dictionary(grouping: entries.values, by: \.header.id)
         for (id, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
-            guard let last = knowledge.removals[id.client], copies.count == 1, let set = copies.first,
+            guard let last = last(id.client), copies.count == 1, let set = copies.first,
                 id.sequence > max(last, knowledge.stable?.vector[id.client]?.sequence ?? 0), !set.isWithdrawn,
                 isRooted(set), set.predecessor.map({ !isVoid($0) || sets.contains($0) }) ?? true
             else { continue }

@@ -4,6 +4,13 @@
 /// state says of a name is of the copy's row; what this device's store has is of its own one. So the rows stay in the
 /// store as they are, and the replica remembers them by the new names, in references too.
 struct RenamedRows {
+    /// A set whose new rows get new names.
+    struct Inserter {
+        var set: SyncChangeSet
+        /// Whether a copy of this device may have given the names of these rows to others.
+        var mayHaveCopy: Bool
+    }
+
     private let state: ReplicaState
     private var names: [RowReference: RowName] = [:]
 
@@ -14,14 +21,16 @@ struct RenamedRows {
     ///   - sets: The void sets, but those with names of their own: ``SetJudgement/setsWithOwnNames()``.
     ///   - client: This device, as a new client.
     /// - Throws: `DatabaseError`.
-    init(_ state: ReplicaState, insertedBy sets: [SyncChangeSet], by client: ClientID) throws {
+    init(_ state: ReplicaState, insertedBy sets: [Inserter], by client: ClientID) throws {
         self.state = state
-        for set in sets {
-            for change in set.changes {
-                guard case .insert = change.edit, case .numbered(set.header.id.client, _) = change.row,
-                    state.schema.numberedTable(change.table) == change.table
+        for inserter in sets {
+            for change in inserter.set.changes {
+                let row = RowReference(change.table, change.row)
+                guard case .insert = change.edit, case .numbered(inserter.set.header.id.client, _) = change.row,
+                    state.schema.numberedTable(change.table) == change.table,
+                    try inserter.mayHaveCopy || !isRestored(row)
                 else { continue }
-                try rename(RowReference(change.table, change.row), by: client)
+                try rename(row, by: client)
             }
         }
         guard !names.isEmpty else { return }
@@ -53,6 +62,12 @@ struct RenamedRows {
     }
 
     // MARK: The store's rows
+
+    /// Whether the state has a row as the store has it.
+    private func isRestored(_ row: RowReference) throws -> Bool {
+        guard let present = try state.row(row) else { return false }
+        return try ReplicaPending(state).base(row) == present.image
+    }
 
     private mutating func rename(_ row: RowReference, by client: ClientID) throws {
         guard names[row] == nil else { return }

@@ -134,7 +134,8 @@ extension Replica {
     /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.
     ///
     /// What they overwrite is found by its value and logged. If other devices may know any of them, the device has to be a new
-    /// client by then. Rows that only a removal took out keep their names: another device may have restored them since.
+    /// client by then. Rows that only a removal took out keep their names: another device may have restored them since. Rows
+    /// of late sets keep theirs if another device has restored them as they are.
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.
@@ -146,8 +147,11 @@ extension Replica {
         let notYetAgain = "origin IN (\(ReplicaLog.Origin.published.rawValue), \(ReplicaLog.Origin.withdrawn.rawValue))"
         let voids = try log.entries(.void, where: notYetAgain).map { ($0.reference, try log.set($0.reference)) }
         guard !voids.isEmpty else { return [] }
-        let named = try log.judgement().setsWithOwnNames()
-        let others = voids.filter { !named.contains($0.0) }.compactMap(\.1)
+        let judgement = try log.judgement()
+        let (named, single) = (judgement.setsWithOwnNames(), judgement.setsWithoutCopies())
+        let others = voids.filter { !named.contains($0.0) }.compactMap { reference, set in
+            set.map { RenamedRows.Inserter(set: $0, mayHaveCopy: !single.contains(reference)) }
+        }
         let renamed = try RenamedRows(state, insertedBy: others, by: client)
         // The new sets aren't added to these: they are this device's part of the same update.
         var migrations = MigrationSets(try log.entries(.integrated))

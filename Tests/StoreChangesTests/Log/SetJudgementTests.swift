@@ -91,6 +91,18 @@ struct SetJudgementTests {
         #expect(named([third, fourth], stable) == [])
     }
 
+    @Test("A set has no copy if no other one is known of its number, nor of the number of a set before it")
+    func setsWithoutCopies() {
+        let base = TestLog.set("A", at: 1)
+        let second = TestLog.set("A", at: 2, after: base)
+        let third = TestLog.set("A", at: 3, after: second)
+        let late = Self.knowledge(prefix: TestLog.prefix(base, TestLog.set("B", at: 6)))
+        #expect(SetJudgement([base, second, third], late).setsWithoutCopies().contains(third.reference))
+        let copy = TestLog.set("A", at: 4, after: base)
+        let judgement = SetJudgement([base, second, third, copy], late)
+        #expect(judgement.setsWithoutCopies() == [base.reference])
+    }
+
     @Test("A set that sorts before the end of a published prefix, which lacks it, doesn't count")
     func beforePrefix() {
         let known = TestLog.set("A", at: 5)

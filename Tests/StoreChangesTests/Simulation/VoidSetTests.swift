@@ -125,6 +125,48 @@ struct VoidSetTests {
         }
     }
 
+    @Test("A row of a late set that another device has restored is there once when its device publishes it again")
+    func restoredRow() throws {
+        let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema)
+        let tablet = try SimulatedDevice("tablet", schemaSQL: schema)
+        try phone.edit("INSERT INTO note VALUES (1, 'of the phone')")
+        let late = try #require(try phone.capture(at: 10))
+        try phone.notePublication()
+        try laptop.integrate([late])
+        try laptop.write()
+        // The tablet knows no other device, so it can't undo its own set from then on.
+        try tablet.edit("INSERT INTO note VALUES (1, 'of the tablet')")
+        try tablet.capture(at: 20)
+        try tablet.trim()
+        let head = try tablet.publishHead()
+        try #require(head.stable != nil)
+        try laptop.learn(tablet.sets, heads: [head], removals: [:])
+        try laptop.write()
+        let lost = try #require(try laptop.loggedConflicts().first)
+        #expect(lost.conflict.rule == .setVoid)
+        #expect(try laptop.restore(lost.number, at: 30))
+
+        try phone.learn(tablet.sets + laptop.sets, heads: [head], removals: [:])
+        #expect(try phone.hasLostIdentity())
+        try phone.become("another")
+        try phone.adopt()
+        let again = try phone.captureVoidSetsAgain(at: 40)
+        try phone.write()
+        #expect(again.flatMap(\.changes).map(\.row) == late.changes.map(\.row))
+        try laptop.integrate(again)
+        try tablet.integrate(laptop.sets + again)
+        for device in [laptop, phone, tablet] {
+            try device.write()
+            #expect(try device.capture() == nil)
+            #expect(
+                try device.rows("SELECT title FROM note ORDER BY title") == [#""of the phone""#, #""of the tablet""#]
+            )
+            #expect(try device.content() == laptop.content())
+        }
+    }
+
     private static let arguments = TestDepth.seeds(quick: 5, deep: 20_000)
 
     @Test("All devices agree on them, and keep what they overwrite", arguments: Cause.allCases)
