@@ -42,7 +42,12 @@ public struct TableSchema: Hashable, Sendable {
         if references.contains(where: { $0.columns.contains { $0.isSameName(as: last) } }) {
             return "\(last) refers to other rows."
         }
-        return column.affinity == .text ? "\(last) holds text." : nil
+        return switch column.affinity {
+        case .text: "\(last) holds text."
+        // SQLite makes a floating-point number of the integer that merging writes, and that would look like an edit.
+        case .real: "\(last) holds floating-point numbers."
+        case .integer, .numeric, .blob: nil
+        }
     }
 
     /// The names of the columns that aren't part of the key, in ascending order.

@@ -362,6 +362,7 @@ struct StoreSchemaTests {
             (["album", "track"], "These columns name the table's rows"),
             (["title", "next"], "next refers to other rows."),
             (["album", "double"], "SQLite computes double."), (["album", "title"], "title holds text."),
+            (["album", "length"], "length holds floating-point numbers."),
             (["track"], nil), (["track", "next"], nil),
         ]
     )
@@ -373,8 +374,9 @@ struct StoreSchemaTests {
                     CREATE TABLE album (id INTEGER PRIMARY KEY);
                     CREATE TABLE song (
                         album INT NOT NULL REFERENCES album, track INT UNIQUE, title TEXT, next INT REFERENCES album,
-                        double INT AS (track * 2), PRIMARY KEY (album, track), UNIQUE (title, next), UNIQUE (next, track),
-                        UNIQUE (track, next), UNIQUE (album, double), UNIQUE (album, title)
+                        double INT AS (track * 2), length REAL,
+                        PRIMARY KEY (album, track), UNIQUE (title, next), UNIQUE (next, track),
+                        UNIQUE (track, next), UNIQUE (album, double), UNIQUE (album, title), UNIQUE (album, length)
                     );
                     """
             )
