@@ -15,6 +15,16 @@ extension CheckConstraint {
             && expression.indices.allSatisfy { expression[$0] != Self.between || listsFew(after: $0) }
     }
 
+    /// Whether it allows all positive numbers in a key, as `id > 0` does: devices give no others.
+    func allowsPositiveNumbers(in column: String) -> Bool {
+        let name = column.sqlName.quotedName
+        // Two symbols are a token each.
+        return [
+            [name, ">", "0"], [name, ">", "=", "0"], [name, ">", "=", "1"],
+            ["0", "<", name], ["0", "<", "=", name], ["1", "<", "=", name],
+        ].contains(expression)
+    }
+
     private static let between = "\"between\""
 
     /// Whether a `BETWEEN` is followed by two numbers that aren't far apart.

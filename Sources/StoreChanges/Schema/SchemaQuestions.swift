@@ -135,6 +135,7 @@ struct SchemaQuestions {
         case .integer(let key):
             let isLimited = table.checks.contains {
                 $0.expression.contains(key.sqlName.quotedName) && !comparesNumbers($0)
+                    && !$0.allowsPositiveNumbers(in: key)
             }
             guard isLimited else { return [] }
             return [

@@ -53,10 +53,14 @@ struct SchemaQuestionsTests {
     }
 
     @Test(
-        "A CHECK on numbers that devices assign is asked about, unless it lists them",
+        "A CHECK on numbers that devices assign is asked about, unless it lists them, or allows all positive ones",
         arguments: [
             ("id INTEGER PRIMARY KEY, v, CHECK (id = 1 AND typeof(id) = 'integer')", true),
-            ("id INTEGER PRIMARY KEY CHECK (\"ID\" > 0), v", true),
+            ("id INTEGER PRIMARY KEY CHECK (\"ID\" > 0), v", false),
+            ("id INTEGER PRIMARY KEY CHECK (0 <= id), v", false),
+            ("id INTEGER PRIMARY KEY, v, CHECK (rowid >= 1)", false),
+            ("id INTEGER PRIMARY KEY CHECK (id > 1), v", true),
+            ("id INTEGER PRIMARY KEY CHECK (id > 0 AND id < 9), v", true),
             ("id INTEGER PRIMARY KEY, v, CHECK (oid < 3)", true),
             ("v, CHECK (rowid < 3)", true), ("v TEXT PRIMARY KEY NOT NULL, CHECK (\"_ROWID_\" < 3)", true),
             ("id INTEGER PRIMARY KEY, v, CHECK (rowid = 1)", false), ("id INTEGER PRIMARY KEY, v CHECK (v > 0)", false),
