@@ -253,7 +253,7 @@ struct RestoringTests {
         let devices = try DevicePair(
             """
             CREATE TABLE folder (id INTEGER PRIMARY KEY, code TEXT, kind TEXT, UNIQUE (id, kind), UNIQUE (code, kind));
-            CREATE TABLE note (id INTEGER PRIMARY KEY, folder, kind TEXT);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, folder, kind TEXT);
             """,
             rules: SyncRules(
                 references: [
@@ -264,7 +264,7 @@ struct RestoringTests {
         let (laptop, phone) = (devices.laptop, devices.phone)
         let column = parentColumns[0]
         try laptop.edit("INSERT INTO folder VALUES (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")
-        try laptop.edit("INSERT INTO note SELECT 1, \(column), kind FROM folder WHERE id = 2")
+        try laptop.edit("INSERT INTO note SELECT 1, 'filed', \(column), kind FROM folder WHERE id = 2")
         try devices.exchange()
         for (device, folder) in [(laptop, 1), (phone, 3)] {
             try device.edit(
