@@ -2,25 +2,13 @@
 class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendable {
     // Sendable: as in the superclass, except for `output`.
     /// The output, written by the run before its outcome is visible, and read only if the operation finished.
-    ///
-    /// It is boxed because the runtime looks up a generic optional's layout whenever the optional is created, set and
-    /// destroyed, and most operations have no output.
-    private(set) final var output: OutputBox<Output>?
-
-    /// Stores the output.
-    final func keep(_ output: Output) {
-        if Output.self == Void.self {
-            self.output = unsafeDowncast(nothing, to: OutputBox<Output>.self)
-        } else {
-            self.output = OutputBox(output)
-        }
-    }
+    final var output: Output?
 
     /// The operation's result, which may be read only once it has ended.
     final var finalResult: Result<Output, any Error> {
         let result: Result<Output, any Error>? = core.withBoard { _ in
             switch lifecycle.finalOutcome {
-            case .finished: output.map { .success($0.value) }
+            case .finished: output.map { .success($0) }
             case .failed, .cancelled: .failure(failure ?? CancellationError())
             case nil: nil
             }
@@ -40,15 +28,6 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
         if target.isCancellationRequested { updateLifecycle { _ = $0.cancel() } }
     }
 }
-
-/// The output of an operation.
-final class OutputBox<Output: Sendable>: Sendable {
-    let value: Output
-    init(_ value: Output) { self.value = value }
-}
-
-/// The output of an operation that returns `Void`.
-private let nothing = OutputBox<Void>(())
 
 /// The record of an operation that joined another one and ends as that does.
 final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output>, @unchecked Sendable {

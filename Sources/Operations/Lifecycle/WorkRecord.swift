@@ -133,9 +133,9 @@ extension Operation {
         var failure: (any Error)?
         do {
             guard !record.isCancellationRequested else { throw CancellationError() }
-            record.keep(try await main(context))
+            record.output = try await main(context)
             guard !record.finishIfUndisturbed() else {
-                if let output = record.output { await operationDidComplete(output.value) }
+                if let output = record.output { await operationDidComplete(output) }
                 return false
             }
         } catch {
@@ -154,7 +154,7 @@ extension Operation {
 
     private func callEndingPhase(_ outcome: OperationRecord.Departure.Outcome, _ record: WorkRecord<Self>) async {
         switch outcome {
-        case .completed: if let output = record.output { await operationDidComplete(output.value) }
+        case .completed: if let output = record.output { await operationDidComplete(output) }
         case .failed(is CancellationError): await operationWasCancelled()
         case .failed(let error): await operationDidFail(error)
         case .abandoned: break
