@@ -259,7 +259,7 @@ struct EqualRows {
         return gone
     }
 
-    /// Whether a row that the store doesn't have can be a row of the state, or one that is gone there too.
+    /// Whether a row that the store doesn't have can be a row of the state, or a row that is gone there too.
     private func isSame(_ row: Row, _ name: RowName) throws -> Bool {
         if let counterpart = try counterpart(of: row) { return counterpart == name }
         guard !keepsNumbers else { return false }

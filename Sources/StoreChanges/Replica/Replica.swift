@@ -287,7 +287,7 @@ package final class Replica {
             throw StoreChangesError(
                 .storeReplaced,
                 """
-                This store isn't the one that this device remembers to have synchronized last: the store, or the device's \
+                This device remembers that it synchronized another store last: the store, or the device's \
                 memory, is a copy or a restored backup, or this is another store. Put back what belongs together, or say \
                 what counts: --take local for the edits of this store, --take remote for the document, --take both for \
                 the rows of both.
