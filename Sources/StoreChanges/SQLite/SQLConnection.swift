@@ -6,10 +6,11 @@ import GRDBSQLite
 ///
 /// GRDB converts text to `String`, which changes bytes that aren't UTF-8, and boxes every value.
 final class SQLConnection {
-    private let handle: OpaquePointer?
+    private let db: Database
+    private var handle: OpaquePointer? { db.sqliteConnection }
     private var statements: [String: SQLStatement] = [:]
-    /// The connection, if its observers are told what is written.
-    private let observed: Database?
+    /// Whether the connection's observers are told what is written.
+    private let isObserved: Bool
     private var observedStatements: [String: SQLStatement] = [:]
 
     /// Uses a connection that lives longer than this object.
@@ -18,25 +19,29 @@ final class SQLConnection {
     ///   - db: The connection.
     ///   - isObserved: Whether GRDB's observers of the connection are told what ``execute(_:_:)`` writes.
     init(_ db: Database, isObserved: Bool = false) {
-        handle = db.sqliteConnection
-        observed = isObserved ? db : nil
+        (self.db, self.isObserved) = (db, isObserved)
     }
 
     /// Returns a statement, prepared once.
     func prepare(_ sql: String) throws -> SQLStatement {
         if let statement = statements[sql] { return statement }
-        let statement = try SQLStatement(handle, sql)
+        let statement = try prepareApart(sql)
         statements[sql] = statement
         return statement
     }
 
     /// Returns a statement that is used apart from others of the same text, by a reader of many rows.
-    func prepareApart(_ sql: String) throws -> SQLStatement { try SQLStatement(handle, sql) }
+    func prepareApart(_ sql: String) throws -> SQLStatement {
+        // GRDB notes what any statement on its connection reads, and forgets it only when it prepares a statement itself. The
+        // note would grow with every statement here, and each column that one reads would cost a copy of it.
+        _ = try db.allStatements(sql: " ").next()
+        return try SQLStatement(handle, sql)
+    }
 
     /// Executes a statement that returns no rows.
     func execute(_ sql: String, _ values: [StoredValue] = []) throws {
-        guard let observed else { return try prepare(sql).execute(values) }
-        let statement = try observedStatements[sql] ?? SQLStatement(observed, sql)
+        guard isObserved else { return try prepare(sql).execute(values) }
+        let statement = try observedStatements[sql] ?? SQLStatement(db, sql)
         // GRDB doesn't use a statement again that failed.
         observedStatements[sql] = nil
         try statement.execute(values)

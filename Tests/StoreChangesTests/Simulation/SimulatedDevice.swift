@@ -12,6 +12,7 @@ final class SimulatedDevice {
     private(set) var client: ClientID
     let store: DatabaseQueue
     private(set) var schema: StoreSchema
+    /// Read with `unsafeRead`: with `read`, GRDB has all statements of the replica prepared again.
     private let replicaDatabase: DatabaseQueue
     private var replica: Replica
     /// The sets that this device captured.
@@ -111,7 +112,7 @@ final class SimulatedDevice {
     }
 
     /// Whether sets wait for an update of the app.
-    func needsNewerSchema() throws -> Bool { try replicaDatabase.read { _ in try replica.needsNewerSchema() } }
+    func needsNewerSchema() throws -> Bool { try replicaDatabase.unsafeRead { _ in try replica.needsNewerSchema() } }
 
     // MARK: The log
 
@@ -119,14 +120,14 @@ final class SimulatedDevice {
     @discardableResult
     func publishHead() throws -> ClientHead {
         let number = (heads.last?.number ?? 0) + 1
-        let head = try replicaDatabase.read { _ in try replica.head(number: number) }
+        let head = try replicaDatabase.unsafeRead { _ in try replica.head(number: number) }
         heads.append(head)
         return head
     }
 
     /// Whether a set is integrated.
     func counts(_ set: SyncChangeSet) throws -> Bool {
-        try replicaDatabase.read { _ in
+        try replicaDatabase.unsafeRead { _ in
             try replica.log.entries(.integrated, .stable).contains { $0.reference == LogEntry(set).reference }
         }
     }
@@ -161,7 +162,7 @@ final class SimulatedDevice {
     }
 
     /// The end of what this device can't undo any more.
-    func stable() throws -> StablePrefix? { try replicaDatabase.read { _ in try replica.head(number: 0).stable } }
+    func stable() throws -> StablePrefix? { try replicaDatabase.unsafeRead { _ in try replica.head(number: 0).stable } }
 
     /// The digest of a state, computed from all of it.
     func digest(of content: StateContent) throws -> StateDigest {
@@ -169,18 +170,18 @@ final class SimulatedDevice {
     }
 
     func digests() throws -> (stable: StateDigest, present: StateDigest) {
-        try replicaDatabase.read { _ in try replica.digests() }
+        try replicaDatabase.unsafeRead { _ in try replica.digests() }
     }
 
     /// What this device's head says of the state after all that it has integrated.
     func fingerprint() throws -> SynchronizedStore.Fingerprint? {
-        try replicaDatabase.read { _ in
+        try replicaDatabase.unsafeRead { _ in
             let last = try #require(try replica.log.entries(.integrated, .stable).last)
             return try replica.fingerprint(at: StablePrefix(last.position, replica.log.integrated()))
         }
     }
 
-    func hasLostIdentity() throws -> Bool { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
+    func hasLostIdentity() throws -> Bool { try replicaDatabase.unsafeRead { _ in try replica.hasLostIdentity() } }
 
     /// Publishes the edits of void sets again.
     @discardableResult
@@ -198,7 +199,7 @@ final class SimulatedDevice {
 
     /// Sets of this device with their changes.
     private func decoded(_ sets: [OwnSet]) throws -> [SyncChangeSet] {
-        try replicaDatabase.read { _ in try sets.compactMap { try replica.log.set($0.reference) } }
+        try replicaDatabase.unsafeRead { _ in try sets.compactMap { try replica.log.set($0.reference) } }
     }
 
     /// About how many hundreds of steps SQLite's machine takes in the replica while `body` runs, however fast it is.
@@ -220,22 +221,22 @@ final class SimulatedDevice {
 
     /// The temporary tables and indexes of the replica.
     func temporaryNames() throws -> [String] {
-        try replicaDatabase.read { try String.fetchAll($0, sql: "SELECT name FROM sqlite_temp_schema") }
+        try replicaDatabase.unsafeRead { try String.fetchAll($0, sql: "SELECT name FROM sqlite_temp_schema") }
     }
 
     /// The pages of the store in a transaction.
     func pages(of db: Database) throws -> RememberedPages? {
-        try replicaDatabase.read { _ in try replica.pages(of: db) }
+        try replicaDatabase.unsafeRead { _ in try replica.pages(of: db) }
     }
 
     /// Which rows of a table the next capture compares.
     func changes(of table: String) throws -> ChangedRows? {
-        try replicaDatabase.read { _ in try store.read { try replica.pages(of: $0)?.changes(of: table) } }
+        try replicaDatabase.unsafeRead { _ in try store.read { try replica.pages(of: $0)?.changes(of: table) } }
     }
 
     /// Whether the next capture compares so few rows that the store need not be copied.
     func isMostlyUnchanged() throws -> Bool? {
-        try replicaDatabase.read { _ in try store.read { try replica.pages(of: $0)?.areMostlyUnchanged } }
+        try replicaDatabase.unsafeRead { _ in try store.read { try replica.pages(of: $0)?.areMostlyUnchanged } }
     }
 
     /// Lets the next capture compare all rows.
@@ -386,7 +387,7 @@ final class SimulatedDevice {
     private func writePrepared(upTo last: WriteStep, isApart: Bool = false) throws -> [String: ChangeCounts] {
         let written: WrittenChanges?
         do {
-            written = try replicaDatabase.read { _ in
+            written = try replicaDatabase.unsafeRead { _ in
                 try store.write { try !isApart || replica.canWrite(to: $0) ? replica.write(to: $0) : nil }
             }
         } catch let error as DatabaseError where isApart && error.resultCode == .SQLITE_CONSTRAINT {
@@ -404,37 +405,41 @@ final class SimulatedDevice {
     }
 
     /// The rows that the store refuses.
-    func refusals() throws -> [RefusalSummary] { try replicaDatabase.read { _ in try replica.refusals() } }
+    func refusals() throws -> [RefusalSummary] { try replicaDatabase.unsafeRead { _ in try replica.refusals() } }
 
     /// How many parts there are of what undoing the sets puts back.
     func undoPartCount() throws -> Int {
-        try replicaDatabase.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM undo") ?? 0 }
+        try replicaDatabase.unsafeRead { try Int.fetchOne($0, sql: "SELECT count(*) FROM undo") ?? 0 }
     }
 
     /// The last set of each client that is integrated.
     func integratedSets() throws -> [ClientID: SeenSet] {
-        try replicaDatabase.read { _ in try replica.log.integrated() }
+        try replicaDatabase.unsafeRead { _ in try replica.log.integrated() }
     }
 
     /// The size of the headers that the log has of all sets.
     func headerByteCount() throws -> Int {
-        try replicaDatabase.read { try Int.fetchOne($0, sql: "SELECT total(length(header)) FROM sets") ?? 0 }
+        try replicaDatabase.unsafeRead { try Int.fetchOne($0, sql: "SELECT total(length(header)) FROM sets") ?? 0 }
     }
 
     /// The size of all void sets.
     func voidByteCount() throws -> Int {
-        try replicaDatabase.read {
+        try replicaDatabase.unsafeRead {
             try Int.fetchOne($0, sql: "SELECT total(length(bytes)) FROM sets WHERE status = 2") ?? 0
         }
     }
 
-    func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
-    func loggedConflicts() throws -> [LoggedConflict] { try replicaDatabase.read { _ in try replica.conflicts() } }
-    func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts().map(\.conflict) } }
+    func content() throws -> StateContent { try replicaDatabase.unsafeRead { _ in try replica.content() } }
+    func loggedConflicts() throws -> [LoggedConflict] {
+        try replicaDatabase.unsafeRead { _ in try replica.conflicts() }
+    }
+    func conflicts() throws -> [Conflict] {
+        try replicaDatabase.unsafeRead { _ in try replica.conflicts().map(\.conflict) }
+    }
 
     /// How many entries the conflict log has after one of them.
     func conflictCount(after number: Int64) throws -> Int {
-        try replicaDatabase.read { _ in try replica.conflictCount(after: number) }
+        try replicaDatabase.unsafeRead { _ in try replica.conflictCount(after: number) }
     }
 
     /// The rows of a query, each as text.
