@@ -117,6 +117,42 @@ struct PasscodeCrashTests {
         #expect(successes > 1)
     }
 
+    @Test("R15: A device that had signed out and crashes after any request of a replacement has no former items")
+    func signedOutAtEveryRequest() async throws {
+        var (number, wasReached, adoptions) = (0, true, 0)
+        while wasReached {
+            let fixture = try Fixture()
+            let a = try fixture.device("a")
+            try await a.setUp(PasscodeScene.passcode, .new)
+            let item = KeychainItem(service: "notes", account: "former", isSynchronizable: true)
+            try await a.keychain().add(SecretBytes("secret"), as: item)
+            try await a.manager(Asker()).forgetKeys().value
+            let former = try await a.epoch()
+            let connection = DyingBackend(PasscodePlace.folder.backend(fixture))
+            let setup = try fixture.device("a", backend: connection).passcodeSetup()
+            try await setup.begin()
+            await connection.die(DyingBackend.Death(request: number, isAfter: true))
+            do {
+                try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+                wasReached = false
+            } catch {
+                // The device died.
+            }
+            let again = try fixture.device("a")
+            if let epoch = try await again.epoch(), epoch != former {
+                adoptions += wasReached ? 1 : 0
+                let next = again.passcodeSetup()
+                try await next.begin()
+                if await next.setupState == .syncRequired {
+                    try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+                }
+                #expect(try await again.items().isEmpty, "request \(number)")
+            }
+            number += 1
+        }
+        #expect(adoptions > 0)
+    }
+
     @Test(
         "R15: A crash of a device that had signed out, as it remembers a new application, leaves it no former items",
         arguments: ["before replaced application", "after replaced application"],
