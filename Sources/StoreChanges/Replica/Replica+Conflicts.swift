@@ -114,10 +114,11 @@ extension Replica {
         let lost = entry.lost.filter { table.table.valueColumns.contains($0.key) }
         guard !lost.isEmpty else { throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table) }
         let stored = StoredRow(table.table, present.cells.merging(lost) { $1 })
-        try refuseMissingParents(number, entry.row, stored, among: Set(lost.keys), in: table)
+        let restored = RestoredRow(number: number, row: entry.row, stored: stored, columns: Set(lost.keys))
+        try refuseMissingParents(of: restored, in: table)
         try logReplaced(present, by: entry, at: time)
         try table.update(entry.row, stored, writing: table.table.valueColumns.filter { lost[$0] != nil })
-        try refuseDanglingReferences(number, entry.row, stored, among: Set(lost.keys), in: table)
+        try refuseDanglingReferences(of: restored, in: table)
     }
 
     /// Inserts the row that a conflict lost.
@@ -135,13 +136,13 @@ extension Replica {
             throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table)
         }
         let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table.table) : StoredRow(table.table, lost)
-        let columns = Set(table.table.columns)
-        try refuseMissingParents(number, row, stored, among: columns, in: table)
+        let restored = RestoredRow(number: number, row: row, stored: stored, columns: Set(table.table.columns))
+        try refuseMissingParents(of: restored, in: table)
         let hasIntegerKey = state.schema.hasIntegerKey(row.table)
         // Its former number may be another row's by now.
         if hasIntegerKey { try StoreWriter(to: table.store, state).assignNumber(row) }
         try table.insert(row, stored)
-        try refuseDanglingReferences(number, row, stored, among: columns, in: table)
+        try refuseDanglingReferences(of: restored, in: table)
         // The name of a row that was merged leads to the other one.
         guard hasIntegerKey, try state.alias(state.schema.aliasKey(of: row)) == nil,
             let key = try ReplicaNumbers(state).number(of: row)
@@ -151,25 +152,23 @@ extension Replica {
         return RowInsertedAgain(row: row, number: key)
     }
 
+    /// A row as an entry is about to restore it.
+    private struct RestoredRow {
+        /// The number of the entry.
+        var number: Int64
+        var row: RowReference
+        /// What the row will hold.
+        var stored: StoredRow
+        /// The columns that are written.
+        var columns: Set<String>
+    }
+
     /// Refuses to restore a row that would refer to rows that are gone, and says which entry has one of them.
     ///
     /// SQLite tells of the others, but has only numbers, which newer rows may have got.
-    ///
-    /// - Parameters:
-    ///   - number: The number of the entry.
-    ///   - row: The row.
-    ///   - stored: What the row will hold.
-    ///   - columns: The columns that are about to be written.
-    ///   - table: The row's table.
-    /// - Throws: ``StoreChangesError`` with `cannotRestore`; `DatabaseError`.
-    private func refuseMissingParents(
-        _ number: Int64,
-        _ row: RowReference,
-        _ stored: StoredRow,
-        among columns: Set<String>,
-        in table: StoreTable
-    ) throws {
-        for (column, parent) in try table.missingParents(of: row, stored, among: columns) {
+    private func refuseMissingParents(of restored: RestoredRow, in table: StoreTable) throws {
+        let (number, columns) = (restored.number, restored.columns)
+        for (column, parent) in try table.missingParents(of: restored.row, restored.stored, among: columns) {
             if let first = try entryThatLost(parent) {
                 throw StoreChangesError(
                     .cannotRestore,
@@ -185,20 +184,14 @@ extension Replica {
     }
 
     /// Refuses to restore a row that refers to no row: SQLite doesn't check the references that only the document's rules name.
-    private func refuseDanglingReferences(
-        _ number: Int64,
-        _ row: RowReference,
-        _ stored: StoredRow,
-        among columns: Set<String>,
-        in table: StoreTable
-    ) throws {
-        let dangling = try table.danglingColumns(row, stored, among: columns)
+    private func refuseDanglingReferences(of restored: RestoredRow, in table: StoreTable) throws {
+        let dangling = try table.danglingColumns(restored.row, restored.stored, among: restored.columns)
         guard !dangling.isEmpty else { return }
         let names = dangling.sorted { $0.precedes($1) }.map { "\(table.name).\($0)" }.joined(separator: ", ")
         throw StoreChangesError(
             .cannotRestore,
             """
-            Conflict \(number) can't be restored as it is: no row exists to which \(names) would refer. Insert that row, then \
+            Conflict \(restored.number) can't be restored as it is: no row exists to which \(names) would refer. Insert that row, then \
             restore it again.
             """
         )

@@ -85,8 +85,8 @@ public actor VerificationOperation: Operation {
         StoreSyncError(
             .applicationMissing,
             """
-            \(hierarchy.application) at \(backend.identity) is gone since the verification began: a device has removed the \
-            application, or the storage isn't mounted any more.
+            \(hierarchy.application) at \(backend.identity) is gone since the verification began. If a device has removed \
+            the application, there is nothing to verify; if the storage isn't mounted any more, mount it, and verify again.
             """
         )
     }

@@ -117,17 +117,22 @@ struct PasscodeCrashTests {
         #expect(successes > 1)
     }
 
+    /// A device with an item in its keychain, which has signed out.
+    private func signedOutDevice(_ fixture: Fixture) async throws -> Device {
+        let device = try fixture.device("a")
+        try await device.setUp(PasscodeScene.passcode, .new)
+        let item = KeychainItem(service: "notes", account: "former", isSynchronizable: true)
+        try await device.keychain().add(SecretBytes("secret"), as: item)
+        try await device.manager(Asker()).forgetKeys().value
+        return device
+    }
+
     @Test("R15: A device that had signed out and crashes after any request of a replacement has no former items")
     func signedOutAtEveryRequest() async throws {
         var (number, wasReached, adoptions) = (0, true, 0)
         while wasReached {
             let fixture = try Fixture()
-            let a = try fixture.device("a")
-            try await a.setUp(PasscodeScene.passcode, .new)
-            let item = KeychainItem(service: "notes", account: "former", isSynchronizable: true)
-            try await a.keychain().add(SecretBytes("secret"), as: item)
-            try await a.manager(Asker()).forgetKeys().value
-            let former = try await a.epoch()
+            let former = try await signedOutDevice(fixture).epoch()
             let connection = DyingBackend(PasscodePlace.folder.backend(fixture))
             let setup = try fixture.device("a", backend: connection).passcodeSetup()
             try await setup.begin()
@@ -160,11 +165,7 @@ struct PasscodeCrashTests {
     )
     func signedOut(step: String, wasRemoved: Bool) async throws {
         let fixture = try Fixture()
-        let a = try fixture.device("a")
-        try await a.setUp(PasscodeScene.passcode, .new)
-        let item = KeychainItem(service: "notes", account: "former", isSynchronizable: true)
-        try await a.keychain().add(SecretBytes("secret"), as: item)
-        try await a.manager(Asker()).forgetKeys().value
+        _ = try await signedOutDevice(fixture)
         if wasRemoved {
             try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
         }
