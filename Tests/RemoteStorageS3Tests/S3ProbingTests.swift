@@ -47,6 +47,16 @@ struct S3ProbingTests {
         #expect(Set(probes).count == 1)
     }
 
+    @Test("A proxy that sends requests twice disproves no capability of an unknown S3 server")
+    func repeatedRequests() async throws {
+        let expected = try await ConditionalBucket().backend().capabilities()
+        #expect(expected.isSuperset(of: [.exclusiveCreate, .conditionalReplace]))
+        var bucket = ConditionalBucket()
+        bucket.isBehindRepeatingProxy = true
+        #expect(try await bucket.backend().capabilities() == expected)
+        #expect(bucket.files.isEmpty)
+    }
+
     @Test(
         "A probe finds out whether a server refuses SHA-256 checksums, which it then doesn't get",
         arguments: [false, true]

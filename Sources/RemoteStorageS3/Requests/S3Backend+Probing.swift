@@ -104,8 +104,8 @@ extension S3Backend {
             headers: headers + write.mark,
             payload: S3Payload(bytes, checks)
         )
-        // The response to the first request may have been lost.
-        if response.status == 412, response.wasRepeated, try await headersIfWritten(by: write) != nil { return 200 }
+        // The server may have carried out the same request before: a proxy may have sent it twice.
+        if response.status == 412, try await headersIfWritten(by: write) != nil { return 200 }
         // Any other failure isn't a refusal of the condition.
         let isRefused = [412, 501, 400, 404, 409].contains(response.status)
         if isRefused { try checkRoute(response, at: path) } else { try checkStored(response, at: path) }
