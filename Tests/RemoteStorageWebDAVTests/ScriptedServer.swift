@@ -52,13 +52,21 @@ struct ScriptedServer: HTTPSending {
 
     /// Returns the answer to a PROPFIND for a directory, or for a file of this size.
     static func properties(of target: String, size: Int64? = nil) -> HTTPResponse {
-        let properties =
-            size.map { "<resourcetype/><getcontentlength>\($0)</getcontentlength>" }
-            ?? "<resourcetype><collection/></resourcetype>"
-        let xml = """
-            <multistatus xmlns="DAV:"><response><href>\(target)</href><propstat><prop>\(properties)</prop>\
-            <status>HTTP/1.1 200 OK</status></propstat></response></multistatus>
-            """
+        properties(of: [(target, size)])
+    }
+
+    /// Returns the answer to a PROPFIND for several items; the size of a directory is `nil`.
+    static func properties(of items: [(target: String, size: Int64?)]) -> HTTPResponse {
+        let responses = items.map { target, size in
+            let properties =
+                size.map { "<resourcetype/><getcontentlength>\($0)</getcontentlength>" }
+                ?? "<resourcetype><collection/></resourcetype>"
+            return """
+                <response><href>\(target)</href><propstat><prop>\(properties)</prop>\
+                <status>HTTP/1.1 200 OK</status></propstat></response>
+                """
+        }
+        let xml = "<multistatus xmlns=\"DAV:\">\(responses.joined())</multistatus>"
         return HTTPResponse(status: 207, headers: [:], bytes: Array(xml.utf8))
     }
 }

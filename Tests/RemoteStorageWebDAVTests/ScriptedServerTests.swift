@@ -291,6 +291,17 @@ struct ScriptedServerTests {
     }
 
     @Test(
+        "A proxy that sends moves twice doesn't disprove that an unknown server moves directories exclusively",
+        arguments: [false, true]
+    )
+    func repeatedProbe(isRepeated: Bool) async throws {
+        var share = ScriptedShare()
+        (share.server, share.isBehindRepeatingProxy) = ("Other/1", isRepeated)
+        #expect(try await share.backend().capabilities().contains(.exclusiveDirectoryMove))
+        #expect(share.items.withLock(\.self) == ["/dav": -1])
+    }
+
+    @Test(
         "An answer to PUT that isn't WebDAV's counts only if the file has the bytes that were sent, not only their number",
         arguments: [false, true]
     )

@@ -17,6 +17,8 @@ struct ScriptedShare: Sendable {
     var removesDestinationFirst = false
     /// Whether a proxy sends every MOVE twice, and returns the second answer.
     var isBehindRepeatingProxy = false
+    /// The name of the server.
+    var server = "WsgiDAV/4"
     /// The method whose requests a network's login page answers in the server's place.
     var interceptedMethod: HTTPMethod?
     /// The status of a refused destination, if the destination is refused.
@@ -30,11 +32,16 @@ struct ScriptedShare: Sendable {
         let path = name(request.target)
         switch request.method {
         case interceptedMethod: return ScriptedServer.loginPage
-        case .OPTIONS: return HTTPResponse(status: 200, headers: ["Server": "WsgiDAV/4", "DAV": "1"], bytes: [])
+        case .OPTIONS: return HTTPResponse(status: 200, headers: ["Server": server, "DAV": "1"], bytes: [])
         case .PROPFIND:
-            guard let item = items.withLock({ $0[path] }) else { return ScriptedServer.status(404) }
-            return ScriptedServer.properties(of: path, size: item < 0 ? nil : item)
-        case .MKCOL: items.withLock { $0[path] = -1 }
+            let isList = request.headers.contains { $0 == ("Depth", "1") }
+            let found = items.withLock { $0.filter { $0.key == path || isList && $0.key.hasPrefix("\(path)/") } }
+            guard found[path] != nil else { return ScriptedServer.status(404) }
+            return ScriptedServer.properties(of: found.map { ($0.key, $0.value < 0 ? nil : $0.value) })
+        case .MKCOL:
+            let parent = path.split(separator: "/").dropLast().map { "/\($0)" }.joined()
+            guard items.withLock({ $0[parent] }) != nil else { return ScriptedServer.status(409) }
+            items.withLock { $0[path] = -1 }
         case .PUT:
             guard case .content(let content, _) = request.body else { return ScriptedServer.status(400) }
             let size = Int64(try await content.bytes(upTo: 1000).count)
@@ -75,10 +82,12 @@ struct ScriptedShare: Sendable {
             guard replaces || items[target] == nil else { return 412 }
             items[target] = nil
         }
-        guard let item = items[path] else { return 404 }
+        guard items[path] != nil else { return 404 }
         guard replaces || items[target] == nil else { return 412 }
-        items[path] = nil
-        items[target] = item
+        for (name, item) in items where name == path || name.hasPrefix("\(path)/") {
+            items[name] = nil
+            items[target + name.dropFirst(path.count)] = item
+        }
         return 201
     }
 

@@ -82,14 +82,16 @@ extension WebDAVBackend {
                 try await createDirectory(at: place.appending("\(round) \(racer)").appending("\(racer)"))
             }
             let outcomes = try await (0..<racers).concurrentMap { racer -> Int? in
+                let source = try place.appending("\(round) \(racer)")
                 let outcome = try await self.sendMove(
                     .move,
-                    place.appending("\(round) \(racer)"),
+                    source,
                     to: destination,
                     isDirectory: true,
                     overwrites: false
                 )
-                guard case .moved = outcome else { return nil }
+                // A proxy may have sent the request twice. Then the server has carried out the first one.
+                if case .refused = outcome, try await self.status(of: source) != nil { return nil }
                 return racer
             }
             let winners = outcomes.compactMap(\.self)
