@@ -65,6 +65,18 @@ package struct HTTPResponse: Sendable {
 
     package var isSuccess: Bool { (200..<300).contains(status) }
 
+    /// Whether this answer to a request for a whole file is HTML of another length, such as a login page.
+    ///
+    /// - Parameter size: The file's number of bytes; if it is `nil`, no HTML counts as the file.
+    /// - Returns: Whether it is; also `false` for a part of a file.
+    package func isPage(insteadOfFileWith size: Int64?) -> Bool {
+        guard status == 200, headers.first(name: "Content-Type")?.lowercased().hasPrefix("text/html") == true else {
+            return false
+        }
+        // A body without an announced length is compared with the size while it arrives.
+        return size == nil || headers.first(name: "Content-Length").map { Int64($0) != size } ?? false
+    }
+
     /// Reads the whole body into ``bytes``.
     mutating func readWhole(upTo limit: Int) async throws {
         let announced = headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0

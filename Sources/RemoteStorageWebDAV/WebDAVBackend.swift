@@ -177,6 +177,7 @@ public actor WebDAVBackend: RemoteBackend {
         case 200, 206:
             // A server that doesn't report sizes reports none here, either.
             let size = item.size > 0 ? item.size : nil
+            guard !response.isPage(insteadOfFileWith: size) else { throw failure(response, at: path) }
             return try RemoteContent(response, of: path, range: range, size: size, identity)
         case 404, 410: return nil
         // A range after the file's end.

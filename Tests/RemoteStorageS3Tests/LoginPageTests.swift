@@ -45,21 +45,29 @@ struct LoginPageTests {
         }
     }
 
-    @Test("A login page isn't read as a file", arguments: [nil, 0..<5, 2..<Int64.max] as [Range<Int64>?])
-    func get(range: Range<Int64>?) async throws {
+    @Test(
+        "A login page isn't read as a file, even if it has an ETag",
+        arguments: [nil, 0..<5, 2..<Int64.max] as [Range<Int64>?],
+        [nil, "\"1\""]
+    )
+    func get(range: Range<Int64>?, tag: String?) async throws {
+        let headers = [("Content-Type", "text/html; charset=utf-8")] + (tag.map { [("ETag", $0)] } ?? [])
         let error = await #expect(throws: RemoteError.self) {
-            try await Self.backend([("Content-Type", "text/html")]).read(RemotePath("file"), range: range)
+            try await Self.backend(headers).read(RemotePath("file"), range: range)
         }
         #expect(error?.code == .unavailable && error?.message.contains("login page") == true, "\(error as Any)")
     }
 
-    @Test("A login page isn't read as the rest of a file whose version the server doesn't identify")
-    func rest() async throws {
+    @Test(
+        "A login page isn't read as the rest of a file whose version the server doesn't identify",
+        arguments: [0, 3]
+    )
+    func rest(answer: Int) async throws {
         var file = PartedDownloadTests.OneFile(bytes: PartedDownloadTests.pattern(3 * PartedDownloadTests.partSize))
         file.answer = { number, usual in
             var response = usual
             response.headers.remove(name: "ETag")
-            return number == 1 ? response : Self.page
+            return number == 1 ? response : Self.answers[answer]
         }
         let backend = try file.backend
         let error = await #expect(throws: RemoteError.self) { try await backend.read(RemotePath("file")) }

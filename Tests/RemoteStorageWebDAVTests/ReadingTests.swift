@@ -99,6 +99,37 @@ struct ReadingTests {
     }
 
     @Test(
+        "A login page in place of a file isn't read, but an HTML file of the announced length is",
+        arguments: [
+            (13, true, true), (12, true, false), (0, true, false), (13, false, true), (0, false, false),
+        ] as [(Int64, Bool, Bool)],
+        [nil, 0..<6] as [Range<Int64>?]
+    )
+    func pages(file: (size: Int64, announcesLength: Bool, isRead: Bool), range: Range<Int64>?) async throws {
+        let page = Array("<html></html>".utf8)
+        let server = ScriptedServer { line, _ in
+            switch line {
+            case "OPTIONS /dav/": return ScriptedServer.options
+            case "GET /dav/file":
+                let headers: HTTPHeaders = ["Content-Type": "text/html; charset=utf-8"]
+                var response = HTTPResponse(status: 200, headers: headers, bytes: page)
+                if file.announcesLength { response.headers.add(name: "Content-Length", value: "\(page.count)") }
+                return response
+            case "PROPFIND /dav/": return ScriptedServer.properties(of: "/dav/")
+            default: return ScriptedServer.properties(of: "/dav/file", size: file.size)
+            }
+        }
+        let backend = try server.backend()
+        guard !file.isRead else {
+            let content = try #require(try await backend.read(RemotePath("file"), range: range))
+            #expect(try await content.bytes(upTo: 20) == Array(page.prefix(range == nil ? 13 : 6)))
+            return
+        }
+        let error = await #expect(throws: RemoteError.self) { try await backend.read(RemotePath("file"), range: range) }
+        #expect(error?.code == .unavailable && error?.message.contains("login page") == true, "\(error as Any)")
+    }
+
+    @Test(
         "A server that refuses a range means an empty part only if the range begins after the file's end",
         arguments: [(0, nil, true), (4, nil, false), (4, 4..<9, true), (4, 5..<9, true), (4, 3..<9, false)]
             as [(Int64, Range<Int64>?, Bool)]

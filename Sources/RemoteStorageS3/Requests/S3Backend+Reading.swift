@@ -24,7 +24,7 @@ extension S3Backend {
         switch response.status {
         case 200:
             // Of the whole file, so the server doesn't know ranges, or isn't an S3 server.
-            try checkStored(response, at: path)
+            try checkFile(response, at: path)
             return try RemoteContent(response, of: path, range: wanted, identity)
         case 206:
             let content = try RemoteContent(response, of: path, range: first, mayBeShort: true, identity)
@@ -62,10 +62,16 @@ extension S3Backend {
         )
     }
 
+    /// Throws unless a response can be a whole file; S3 servers, which know ranges, send files as parts.
+    private func checkFile(_ response: HTTPResponse, at path: RemotePath) throws {
+        try checkStored(response, at: path)
+        guard !response.isPage(insteadOfFileWith: nil) else { throw foreignAnswer("is a web page", at: path) }
+    }
+
     private func readAtOnce(_ path: RemotePath, _ range: Range<Int64>) async throws -> RemoteContent {
         let response = try await get(path, range, replyLimit: nil)
         try check(response, at: path)
-        if response.status == 200 { try checkStored(response, at: path) }
+        if response.status == 200 { try checkFile(response, at: path) }
         return try RemoteContent(response, of: path, range: range, identity)
     }
 
