@@ -10,7 +10,7 @@ import SyncCryptography
 public protocol ApplicationReplacementHooks: SyncHooks {
     /// Renames the application, to a name that is unused.
     ///
-    /// - Returns: Whether it existed. At most one caller, on any device, gets `true`.
+    /// - Returns: Whether it existed. Of several callers with different names, on any devices, at most one gets `true`.
     func moveApplicationAside(_ hierarchy: ApplicationHierarchy, to aside: RemotePath) async throws -> Bool
 
     /// The names of all directories next to the applications.
@@ -60,12 +60,7 @@ extension ApplicationReplacementHooks {
         _ hierarchy: ApplicationHierarchy,
         to aside: RemotePath
     ) async throws -> Bool {
-        do {
-            try await backend.move(hierarchy.root, to: aside)
-            return true
-        } catch let error as RemoteError where error.code == .notFound {
-            return false
-        }
+        try await backend.moveAside(hierarchy.root, to: aside)
     }
 
     /// Lists the root.
@@ -140,6 +135,20 @@ extension ApplicationReplacementHooks {
 extension DefaultHooks: ApplicationReplacementHooks {}
 
 extension RemoteBackend {
+    /// Moves a directory to a name that no other directory gets; returns `false` if it doesn't exist any more.
+    func moveAside(_ source: RemotePath, to aside: RemotePath) async throws -> Bool {
+        do {
+            try await move(source, to: aside)
+            return true
+        } catch let error as RemoteError where error.code == .notFound {
+            return false
+        } catch let error as RemoteError where error.code == .alreadyExists {
+            // The refusal may be the answer to this client's own request, sent twice.
+            guard try await status(of: source) == nil else { throw error }
+            return true
+        }
+    }
+
     /// Moves what is in a directory to another one; files replace those of the same names.
     func moveContent(of source: RemotePath, to destination: RemotePath) async throws {
         for item in try await list(source) ?? [] {

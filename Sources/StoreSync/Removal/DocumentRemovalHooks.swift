@@ -90,11 +90,8 @@ extension DocumentRemovalHooks {
 
     /// Moves the document's directory.
     public func moveDocumentAside(_ hierarchy: DocumentHierarchy, to aside: DocumentHierarchy) async throws {
-        do {
-            try await backend.move(hierarchy.root, to: aside.root)
-        } catch let error as RemoteError where error.code == .notFound {
-            // Another device has removed the document, or moved it.
-        }
+        // It doesn't exist any more if another device has removed the document, or moved it.
+        _ = try await backend.moveAside(hierarchy.root, to: aside.root)
     }
 
     /// Lists the directory of notes.

@@ -99,6 +99,19 @@ struct ReplacementTests {
         }
     }
 
+    @Test("D13: An application whose moves arrive twice, so that the storage refuses each second request, is replaced")
+    func repeatedMoves() async throws {
+        let scene = try await PasscodeScene(.folder)
+        let backend = try await scene.restore()
+        let a = try scene.fixture.device("a", backend: RepeatingBackend(backend))
+        try await a.setUp(PasscodeScene.newPasscode, .new)
+        #expect(try await a.epoch() != scene.epoch)
+        try await scene.expectDone(a, backend, "moves that arrive twice")
+        let b = try scene.fixture.device("b", backend: backend)
+        try await b.setUp(PasscodeScene.newPasscode, .existing)
+        #expect(try await b.status().value.clients.count == 2)
+    }
+
     @Test("A pull doesn't replace a store of the former application until the user gives it up, and says so")
     func formerStore() async throws {
         let scene = try await PasscodeScene(.folder)

@@ -209,6 +209,16 @@ struct DocumentRemovalTests {
         #expect(try scene.fixture.files().keys.filter { $0.contains("/DeletedDocuments/") } == [scene.note])
     }
 
+    @Test("H22: A document whose move arrives twice, so that the storage refuses the second request, is removed")
+    func repeatedMove() async throws {
+        let scene = try await Scene()
+        let device = try scene.fixture.device("a", backend: RepeatingBackend(scene.a.backend))
+        #expect(try await device.removeDocument().value.warnings.isEmpty)
+        #expect(try scene.left().isEmpty)
+        #expect(try scene.fixture.files().keys.filter { $0.contains("/DeletedDocuments/") } == [scene.note])
+        #expect(await code { try await scene.b.pull().value } == .documentDeleted)
+    }
+
     @Test("H8, H22: A document of TICoreDataSync is removed too")
     func original() async throws {
         let scene = try await Scene(isSealed: false)
