@@ -132,7 +132,8 @@ public actor PasscodeSetup {
     ///
     /// While the storage can't be reached, the state is `syncRequired` and `none`, and ``syncError`` is the reason. May
     /// be called again at any time except while a passcode is being tried. If an attempt fails during the examination, the
-    /// application is examined again, since the result may be from before the attempt.
+    /// application is examined again, since the result may be from before the attempt. ``syncError`` still says then why the
+    /// attempt failed, unless this device is set up or the examination has found a problem.
     ///
     /// - Parameter retry: Whether and when a failure is retried; `nil` retries until the storage can be reached, at
     ///   least once a minute.
@@ -143,6 +144,7 @@ public actor PasscodeSetup {
         let untilReached = RetryPolicy(maximumAttempts: .max) {
             ($0 as? StoreSyncError)?.code == .remoteUnavailable
         }
+        var attemptError: StoreSyncError?
         var counts: Bool
         repeat {
             let number = try machine.beginExamination()
@@ -153,7 +155,8 @@ public actor PasscodeSetup {
                 },
                 OperationOptions(retry: retry ?? untilReached)
             )
-            counts = machine.examined(examination, number: number)
+            counts = machine.examined(examination, number: number, after: attemptError)
+            attemptError = syncError
             tell()
         } while !counts && setupState == .syncRequired
     }

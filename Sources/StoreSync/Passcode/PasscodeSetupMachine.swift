@@ -75,14 +75,20 @@ struct PasscodeSetupMachine: Sendable {
     /// - Parameters:
     ///   - examination: Its result.
     ///   - number: What ``beginExamination()`` returned.
+    ///   - attemptError: Why an attempt has failed during a former examination of the same request.
     /// - Returns: Whether the result counts. It doesn't if an attempt has started or ended in the meantime, or if this device
     ///   was deregistered, since the result may be from before.
     @discardableResult
-    mutating func examined(_ examination: PasscodeExamination, number: Int) -> Bool {
+    mutating func examined(
+        _ examination: PasscodeExamination,
+        number: Int,
+        after attemptError: StoreSyncError? = nil
+    ) -> Bool {
         guard number == changeCount else { return false }
         found(examination)
-        status.syncError = examination.trouble
-        status.setupState = examination.finding == .current ? .ongoing : .syncRequired
+        let isSetUp = examination.finding == .current
+        status.setupState = isSetUp ? .ongoing : .syncRequired
+        status.syncError = examination.trouble ?? (isSetUp ? nil : attemptError)
         return true
     }
 

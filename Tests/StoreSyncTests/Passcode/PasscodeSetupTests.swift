@@ -329,6 +329,25 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
+    @Test("B14: The reason of an attempt that failed during an examination stays until the next request")
+    func failureDuringExamination() async throws {
+        let fixture = try Fixture()
+        try await fixture.device("a").setUp(Self.passcode, .new)
+        let connection = DyingBackend(LocalFolderBackend(root: fixture.share))
+        let setup = try fixture.device("b", backend: connection).passcodeSetup()
+        try await setup.begin()
+        let refusal = Locked<StoreSyncError.Code?>(nil)
+        await connection.meet(atRequest: 0) {
+            let reason = await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+            refusal.withLock { $0 = reason }
+        }
+        try await setup.begin()
+        #expect(refusal.withLock { $0 } == .wrongPassword)
+        #expect(await setup.status.description == "syncRequired, existing, wrongPassword")
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, existing")
+    }
+
     @Test("A setup that ends while an attempt examines the application replaces nothing")
     func endsDuringExamination() async throws {
         let fixture = try Fixture()
