@@ -165,9 +165,12 @@ actor PasscodeExaminationOperation: Operation {
     ) async throws {
         let info = registration.info
         let keyFile = try keyFile(files)
-        let begun = try await context.blocking { [state, key] in try state.begunReplacement(for: key) }
+        let (begun, former) = try await context.blocking { [state, key] in
+            (try state.begunReplacement(for: key), try state.pin(for: key))
+        }
         let isOurs = begun?.epoch == info.epoch && keyFile?.epoch.uuidString == begun?.epoch
-        if let begun, isOurs { try await adopt(begun, info, context) }
+        // An adopted application isn't adopted again: the lock may be in use.
+        if let begun, isOurs, former?.epoch != begun.epoch { try await adopt(begun, info, context) }
         let (pin, client) = try await context.blocking { [state, key] in
             (try state.pin(for: key), try state.peekClientIdentifier(for: key))
         }

@@ -348,6 +348,23 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "syncRequired, existing")
     }
 
+    @Test("An application that this device has created again is examined while another operation uses it")
+    func examinationDuringOperation() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try await a.setUp(Self.passcode, .new)
+        // As if the device had died when it had registered with the application, before its replacement was complete.
+        let epoch = try #require(try await a.epoch())
+        let client = try #require(try a.state.peekClientIdentifier(for: a.key))
+        let begun = BegunReplacement(epoch: epoch, client: client, formerEpoch: nil)
+        try a.state.noteReplacement(begun, for: a.key)
+        let lock = try a.state.lock(.application(a.key), .shared)
+        defer { lock.release() }
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, existing")
+    }
+
     @Test("A setup that ends while an attempt examines the application replaces nothing")
     func endsDuringExamination() async throws {
         let fixture = try Fixture()
