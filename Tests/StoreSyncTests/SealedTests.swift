@@ -191,6 +191,32 @@ struct SealedTests {
         #expect(await code { try await b.register().value } == .rolledBack)
     }
 
+    @Test("A password change is paused while it asks for the new password")
+    func passwordChangePauses() async throws {
+        let fixture = try Fixture(password: Self.password)
+        let device = try fixture.device("device")
+        _ = try await device.register().value
+        let change = PasswordChangeOperation(
+            asking: { try Password.cheap("another one") },
+            of: fixture.application,
+            parameters: .interactive,
+            backend: device.backend,
+            state: device.state,
+            delegate: nil
+        )
+        // The operation starts when its events are observed, so that none is missed.
+        device.supervisor.isSuspended = true
+        let handle = device.supervisor.add(change)
+        let events = handle.events
+        device.supervisor.isSuspended = false
+        #expect(try await handle.value == 2)
+        var pauses: [String] = []
+        for await event in events {
+            if case .paused(let reason) = event { pauses.append(reason) }
+        }
+        #expect(pauses == ["the new password"])
+    }
+
     @Test("The password of an application that isn't encrypted, or doesn't exist, can't be changed")
     func passwordChangeRefused() async throws {
         let fixture = try Fixture()

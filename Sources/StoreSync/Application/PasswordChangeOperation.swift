@@ -9,6 +9,8 @@ public import SyncCryptography
 /// keys continue to work. It revokes nothing from an attacker who kept the former file and knows the former password;
 /// only recreating the application does.
 ///
+/// The operation is paused while it asks for a password, so that other operations run meanwhile.
+///
 /// If it's cancelled before the write, it ends as cancelled and nothing is changed. If it's cancelled later, it
 /// finishes.
 public actor PasswordChangeOperation: Operation {
@@ -75,7 +77,7 @@ public actor PasswordChangeOperation: Operation {
             let (former, master) = try await unlock(context)
             context.reportProgress(0.3)
             let changed = try await KeyFile(former).changingPassword(
-                to: try await password(),
+                to: try await context.pause(awaiting: "the new password") { try await password() },
                 masterKey: master,
                 parameters: parameters,
                 executor: context.blockingExecutor
