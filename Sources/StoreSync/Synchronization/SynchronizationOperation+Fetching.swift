@@ -139,8 +139,11 @@ extension SynchronizationOperation {
             .identityTwice,
             """
             This device was restored from a backup, and has published edits since that it doesn't have. Synchronize again \
-            as another client, and none of the edits is lost.
+            as another client, and none of the edits is lost. \(formerClient)
             """
         )
     }
+
+    /// Says which client this device was, for a user who finds both in the list of clients.
+    var formerClient: String { "Until now, this device was client \(client)." }
 }

@@ -34,9 +34,10 @@ extension SynchronizationOperation {
     ) async throws -> Merged {
         do {
             return try await merge(news, into: replica, taking: side, context)
-        } catch let error as StoreSyncError where error.code == .identityTwice {
+        } catch var error as StoreSyncError where error.code == .identityTwice {
             // Only a registered client synchronizes, so the next synchronization is the first of the new client.
             _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
+            error.message += " \(formerClient)"
             throw error
         }
     }

@@ -185,7 +185,8 @@ struct LateFilesTests {
         let hidden = try hideFiles(of: all[1], fixture)
         var request = SynchronizationRequest(url: all[1].store)
         request.rebuildsReplica = true
-        #expect(await code { try await all[1].synchronize(request).value } == .identityTwice)
+        let error = await #expect(throws: StoreSyncError.self) { try await all[1].synchronize(request).value }
+        #expect(error?.code == .identityTwice && error?.message.contains(former) == true)
         #expect(try titles(all[1]) == expected)
         try show(hidden, fixture)
         _ = try await all[1].synchronize(request).value

@@ -61,9 +61,9 @@ struct RemovedClientEditTests {
         }
         for device in [b, a] { _ = try await device.synchronize().value }
         #expect(try titles(b) == ["changed", "early", "late"] && titles(a) == titles(b))
-        // The removed device comes back as another client.
+        // The removed device comes back as another client, and says which client it was.
         let error = await #expect(throws: StoreSyncError.self) { try await c.synchronize().value }
-        #expect(error?.code == .identityTwice)
+        #expect(error?.code == .identityTwice && error?.message.contains(client) == true)
         for device in [c, b, a, c] { _ = try await device.synchronize().value }
         for device in [a, b, c] { #expect(try titles(device) == ["changed", "early", "late"], "\(device.name)") }
     }
