@@ -166,6 +166,25 @@ struct VerificationRaceTests {
         }
     }
 
+    @Test(
+        "A verification that ends while another device removes the application says what its problems come from",
+        arguments: [nil, "correct horse"]
+    )
+    func removalInProgress(password: String?) async throws {
+        let scene = try await Scene(password: password)
+        let removing = DyingBackend(scene.fixture.remote)
+        let found = Locked<Result<VerificationReport, any Error>?>(nil)
+        await removing.meet(at: { $0 == "removal of \(scene.fixture.hierarchy.encryption)" }) {
+            let result = await scene.device.verify().result
+            found.withLock { $0 = result }
+        }
+        _ = try await scene.owner.with(backend: removing).removeApplication().value
+        let result = found.withLock { $0 }
+        let report = try #require(result).get()
+        #expect(!report.problems.isEmpty)
+        #expect(report.warnings.contains { $0.contains("storesync remove application") }, "\(report)")
+    }
+
     @Test("Edits that a vacuum removes while they are verified aren't missing")
     func vacuum() async throws {
         let fixture = try Fixture()
