@@ -56,7 +56,7 @@ struct PasscodeCrashTests {
             await connection.meet(atRequest: number) { device.supervisor.cancelAll() }
             var isDone = true
             do {
-                try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+                try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
             } catch is CancellationError {
                 isDone = false
             }
@@ -70,7 +70,7 @@ struct PasscodeCrashTests {
             let next = again.passcodeSetup()
             try await next.begin()
             if await next.setupState == .syncRequired {
-                try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+                try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
             }
             try await scene.expectDone(again, backend, comment)
         }
@@ -94,7 +94,7 @@ struct PasscodeCrashTests {
             await connection.meet(atRequest: number) { device.supervisor.cancelAll() }
             var isDone = true
             do {
-                try await setup.start(SyncStartMessage(passcode: PasscodeScene.passcode, action: .new))
+                try await setup.start(SyncStartMessage.cheap(PasscodeScene.passcode, action: .new))
             } catch is CancellationError {
                 isDone = false
             }
@@ -109,7 +109,7 @@ struct PasscodeCrashTests {
             if isDone { successes += 1 }
             let next = again.passcodeSetup()
             try await next.begin()
-            if !isDone { try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)) }
+            if !isDone { try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new)) }
             #expect(await next.status.description == "ongoing, existing", "\(comment)")
             number += TestDepth.choose(quick: 2, deep: 1)
         }
@@ -138,7 +138,7 @@ struct PasscodeCrashTests {
             try await setup.begin()
             await connection.die(DyingBackend.Death(request: number, isAfter: true))
             do {
-                try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+                try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
                 wasReached = false
             } catch {
                 // The device died.
@@ -149,7 +149,7 @@ struct PasscodeCrashTests {
                 let next = again.passcodeSetup()
                 try await next.begin()
                 if await next.setupState == .syncRequired {
-                    try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+                    try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
                 }
                 #expect(try await again.items().isEmpty, "request \(number)")
             }
@@ -176,7 +176,7 @@ struct PasscodeCrashTests {
         }
         let setup = dying.passcodeSetup()
         try await setup.begin()
-        let message = try SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)
+        let message = try SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new)
         await #expect(throws: StoreSyncError.self) { try await setup.start(message) }
         let hasDied = isDead.withLock(\.self)
         #expect(hasDied)
@@ -185,7 +185,7 @@ struct PasscodeCrashTests {
         let next = again.passcodeSetup()
         try await next.begin()
         #expect(await next.status.syncPasscodeState == .existing)
-        try await next.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+        try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
         #expect(try await again.items().isEmpty)
         #expect(try await !again.synchronizeKeychain().value.hasPublished)
     }
@@ -196,7 +196,7 @@ struct PasscodeCrashTests {
         let setup = try scene.fixture.device("a", backend: dying).passcodeSetup()
         try await setup.begin()
         await dying.die(nil)
-        try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+        try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
         return await dying.requests
     }
 
@@ -205,7 +205,7 @@ struct PasscodeCrashTests {
         let setup = try scene.fixture.device("a", backend: dying).passcodeSetup()
         try await setup.begin()
         await dying.die(death)
-        let message = try SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)
+        let message = try SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new)
         _ = await code { try await setup.start(message) }
         #expect(await dying.isDead)
     }
@@ -232,12 +232,12 @@ struct PasscodeCrashTests {
             do {
                 try await setup.start(
                     isHalf
-                        ? SyncStartMessage(passcode: "third", action: .new)
-                        : SyncStartMessage(passcode: passcode, action: .existing)
+                        ? SyncStartMessage.cheap("third", action: .new)
+                        : SyncStartMessage.cheap(passcode, action: .existing)
                 )
             } catch let error as StoreSyncError where [.tampered, .deregistered].contains(error.code) {
                 // The keys are older than the registration, so only new data helps.
-                try await setup.start(SyncStartMessage(passcode: "third", action: .new))
+                try await setup.start(SyncStartMessage.cheap("third", action: .new))
             }
         }
         #expect(await setup.status.description == "ongoing, existing", "\(comment)")

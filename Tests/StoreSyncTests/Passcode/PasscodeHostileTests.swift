@@ -70,7 +70,7 @@ struct PasscodeHostileTests {
         #expect(await setup.status.description == "syncRequired, existing, deregistered")
         // The passcode of this device isn't the forger's: it's refused, and the forger learns nothing.
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "correct horse", action: .existing)) }
+            await code { try await setup.start(SyncStartMessage.cheap("correct horse", action: .existing)) }
                 == .wrongPassword
         )
         #expect(try await contents(of: a.backend) == before)
@@ -99,10 +99,10 @@ struct PasscodeHostileTests {
         try await setup.begin()
         #expect(await setup.status.description == "syncRequired, existing, encryptionDowngraded")
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "correct horse", action: .existing)) }
+            await code { try await setup.start(SyncStartMessage.cheap("correct horse", action: .existing)) }
                 == .encryptionDowngraded
         )
-        try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+        try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
         #expect(try await a.status().value.isEncrypted)
     }
 
@@ -120,7 +120,7 @@ struct PasscodeHostileTests {
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
         for action in SyncStartMessage.Action.allCases {
-            let refusal = await code { try await setup.start(SyncStartMessage(passcode: "x", action: action)) }
+            let refusal = await code { try await setup.start(SyncStartMessage.cheap("x", action: action)) }
             #expect(refusal == (action == .new ? .applicationIncomplete : .encryptionMismatch))
         }
         #expect(try await contents(of: a.backend) == before)
@@ -144,7 +144,7 @@ struct PasscodeHostileTests {
             let setup = b.passcodeSetup()
             try await setup.begin()
             #expect(await setup.status.description == "syncRequired, existing, applicationIncomplete")
-            let message = try SyncStartMessage(passcode: "correct horse", action: .existing)
+            let message = try SyncStartMessage.cheap("correct horse", action: .existing)
             #expect(await code { try await setup.start(message) } == .applicationIncomplete)
             #expect(try await contents(of: b.backend) == before)
             // The device that was interrupted while it created this application completes it.
@@ -168,7 +168,7 @@ struct PasscodeHostileTests {
         let setup = try await a.setUp("correct horse", .new)
         let before = try await contents(of: backend)
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "x", action: .new)) } == .unsupportedStorage
+            await code { try await setup.start(SyncStartMessage.cheap("x", action: .new)) } == .unsupportedStorage
         )
         #expect(try await contents(of: backend) == before)
         try await setup.begin()
@@ -186,7 +186,7 @@ struct PasscodeHostileTests {
             let refusing = RefusingBackend(memory, fixture.hierarchy.passwordTest, hidesFile: hidesKeys)
             let setup = try fixture.device("b", backend: refusing).passcodeSetup()
             try await setup.begin()
-            let message = try SyncStartMessage(passcode: "battery staple", action: .new)
+            let message = try SyncStartMessage.cheap("battery staple", action: .new)
             #expect(await code { try await setup.start(message) } == .busy)
             #expect(await refusing.refusals == 8)
         }
@@ -204,7 +204,7 @@ struct PasscodeHostileTests {
         try await setup.begin()
         for (passcode, action) in [(1, .existing), (0, .existing), (2, .new)] as [(Int, SyncStartMessage.Action)] {
             do {
-                try await setup.start(SyncStartMessage(passcode: canaries[passcode], action: action))
+                try await setup.start(SyncStartMessage.cheap(canaries[passcode], action: action))
             } catch {
                 shown += ["\(error)", String(reflecting: error)]
             }

@@ -36,7 +36,7 @@ struct PasscodeSetupTests {
         #expect(await setup.syncPasscodeState == .new)
         #expect(await setup.syncError == nil)
         #expect(try await contents(of: device.backend).isEmpty)
-        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .new))
+        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .new))
         #expect(await setup.setupState == .ongoing)
         #expect(
             await Self.states(setup, states) == [
@@ -46,7 +46,7 @@ struct PasscodeSetupTests {
         )
         // The data is protected by the passcode, and uploaded.
         let other = try fixture.device("b")
-        let registration = other.registration { _ in .encrypted(try Password(Self.passcode)) }
+        let registration = other.registration { _ in .encrypted(try .cheap(Self.passcode)) }
         #expect(try await other.supervisor.add(registration).value.isEncrypted)
         // The device stays set up, without a passcode.
         let again = device.passcodeSetup()
@@ -63,7 +63,7 @@ struct PasscodeSetupTests {
         let states = await setup.states
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
-        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
         #expect(
             await Self.states(setup, states) == [
                 "notRequested, none", "syncRequired, none", "syncRequired, existing", "syncStarted, existing",
@@ -82,13 +82,13 @@ struct PasscodeSetupTests {
         let before = try await contents(of: fixture.device("a").backend)
         for _ in 1...2 {
             #expect(
-                await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+                await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
                     == .wrongPassword
             )
             #expect(await setup.status.description == "syncRequired, existing, wrongPassword")
         }
         #expect(try await contents(of: fixture.device("a").backend) == before)
-        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
         #expect(await setup.status.description == "ongoing, existing")
     }
 
@@ -106,13 +106,13 @@ struct PasscodeSetupTests {
         }
         let setup = device.passcodeSetup()
         let states = await setup.states
-        let early = await code { try await setup.start(SyncStartMessage(passcode: "x", action: .new)) }
+        let early = await code { try await setup.start(SyncStartMessage.cheap("x", action: .new)) }
         #expect(early == .notExpected)
         #expect(await code { try await setup.begin(retry: RetryPolicy(maximumAttempts: 1)) } == .remoteUnavailable)
         #expect(await setup.status.description == "syncRequired, none, remoteUnavailable")
         for action in SyncStartMessage.Action.allCases {
             #expect(
-                await code { try await setup.start(SyncStartMessage(passcode: "x", action: action)) } == .notExpected
+                await code { try await setup.start(SyncStartMessage.cheap("x", action: action)) } == .notExpected
             )
         }
         failures.withLock { $0 = 5 }
@@ -134,7 +134,7 @@ struct PasscodeSetupTests {
         let setup = device.passcodeSetup()
         try await setup.begin()
         isOffline.withLock { $0 = true }
-        let message = try SyncStartMessage(passcode: Self.passcode, action: .new)
+        let message = try SyncStartMessage.cheap(Self.passcode, action: .new)
         #expect(await code { try await setup.start(message) } == .remoteUnavailable)
         #expect(await setup.status.description == "syncRequired, new, remoteUnavailable")
         isOffline.withLock { $0 = false }
@@ -154,11 +154,11 @@ struct PasscodeSetupTests {
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "x", action: .existing)) }
+            await code { try await setup.start(SyncStartMessage.cheap("x", action: .existing)) }
                 == .encryptionMismatch
         )
         #expect(try await contents(of: b.backend) == before)
-        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .new))
+        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .new))
         #expect(try await b.status().value.isEncrypted)
         #expect(try await b.status().value.documents.isEmpty)
         #expect(await code { try await plain.push().value } == .deregistered)
@@ -186,7 +186,7 @@ struct PasscodeSetupTests {
         let setup = hasKeys ? first : resetter.passcodeSetup()
         if !hasKeys { try await setup.begin() }
         let states = await setup.states
-        try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+        try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
         #expect(await Self.states(setup, states).suffix(2) == ["syncStarted, existing", "ongoing, existing"])
         let epoch = try await a.epoch()
         #expect(epoch != nil && epoch != oldEpoch)
@@ -211,10 +211,10 @@ struct PasscodeSetupTests {
         #expect(await second.syncError?.isSuccessorProven == hasKeys)
         // The former passcode is refused, and the new one accepted.
         #expect(
-            await code { try await second.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
+            await code { try await second.start(SyncStartMessage.cheap(Self.passcode, action: .existing)) }
                 == .wrongPassword
         )
-        try await second.start(SyncStartMessage(passcode: "battery staple", action: .existing))
+        try await second.start(SyncStartMessage.cheap("battery staple", action: .existing))
         #expect(await Self.states(second, told).last == "ongoing, existing")
         let report = try await b.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
@@ -241,14 +241,14 @@ struct PasscodeSetupTests {
             #expect(await setup.syncError != nil, "\(damage)")
             let before = try await contents(of: a.backend)
             let reason = await code {
-                try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+                try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
             }
             #expect(
                 [.corrupt, .unsupportedFormat, .tampered].contains(reason),
                 "\(damage): \(String(describing: reason))"
             )
             #expect(try await contents(of: a.backend) == before)
-            try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+            try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
             #expect(await setup.status.description == "ongoing, existing")
             #expect(try await a.verify().value.problems.isEmpty)
         }
@@ -266,20 +266,20 @@ struct PasscodeSetupTests {
         try await setup.begin()
         #expect(await setup.status.description == "syncRequired, none, applicationMissing")
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
+            await code { try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing)) }
                 == .notExpected
         )
         // The storage is mounted again.
         try FileManager.default.moveItem(at: aside, to: root)
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new)) }
+            await code { try await setup.start(SyncStartMessage.cheap("battery staple", action: .new)) }
                 == .applicationChanged
         )
         try await setup.begin()
         #expect(await setup.status.description == "ongoing, existing")
         try FileManager.default.removeItem(at: root)
         try await setup.begin()
-        try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+        try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
         #expect(await setup.status.description == "ongoing, existing")
         #expect(try await a.status().value.clients.count == 1)
     }
@@ -291,9 +291,9 @@ struct PasscodeSetupTests {
         let (first, second) = (a.passcodeSetup(), b.passcodeSetup())
         try await first.begin()
         try await second.begin()
-        try await first.start(SyncStartMessage(passcode: Self.passcode, action: .new))
+        try await first.start(SyncStartMessage.cheap(Self.passcode, action: .new))
         let before = try await contents(of: a.backend)
-        let message = try SyncStartMessage(passcode: "battery staple", action: .new)
+        let message = try SyncStartMessage.cheap("battery staple", action: .new)
         #expect(await code { try await second.start(message) } == .applicationChanged)
         #expect(await second.status.description == "syncRequired, existing, applicationChanged")
         #expect(try await contents(of: a.backend) == before)
@@ -320,7 +320,7 @@ struct PasscodeSetupTests {
             // The storage is mounted again while the user chooses new data.
             try? FileManager.default.moveItem(at: aside, to: root)
             let reason = await code {
-                try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+                try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
             }
             refusal.withLock { $0 = reason }
         }
@@ -338,7 +338,7 @@ struct PasscodeSetupTests {
         try await setup.begin()
         let refusal = Locked<StoreSyncError.Code?>(nil)
         await connection.meet(atRequest: 0) {
-            let reason = await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+            let reason = await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
             refusal.withLock { $0 = reason }
         }
         try await setup.begin()
@@ -371,7 +371,7 @@ struct PasscodeSetupTests {
         let memory = InMemoryBackend()
         try await fixture.device("a", backend: memory).setUp(Self.passcode, .new)
         let before = try await contents(of: memory)
-        let message = try SyncStartMessage(passcode: "battery staple", action: .new)
+        let message = try SyncStartMessage.cheap("battery staple", action: .new)
         var (number, count) = (1, 1)
         while number <= count {
             let backend = AnsweringBackend(memory)
@@ -394,7 +394,7 @@ struct PasscodeSetupTests {
         let setup = try await a.setUp(Self.passcode, .new)
         try await b.setUp(Self.passcode, .existing)
         let before = try await contents(of: a.backend)
-        #expect(try await setup.changePasscode(to: Password("battery staple")) == 2)
+        #expect(try await setup.changePasscode(to: .cheap("battery staple")) == 2)
         let after = try await contents(of: a.backend)
         #expect(after.filter { before[$0.key] != $0.value }.keys.allSatisfy { $0.hasSuffix("test.ticdsync") })
         #expect(try await b.status().value.clients.count == 2)
@@ -403,10 +403,10 @@ struct PasscodeSetupTests {
         #expect(await code { try await third.changePasscode(to: Password("x")) } == .notExpected)
         try await third.begin()
         #expect(
-            await code { try await third.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
+            await code { try await third.start(SyncStartMessage.cheap(Self.passcode, action: .existing)) }
                 == .wrongPassword
         )
-        try await third.start(SyncStartMessage(passcode: "battery staple", action: .existing))
+        try await third.start(SyncStartMessage.cheap("battery staple", action: .existing))
         #expect(await third.setupState == .ongoing)
     }
 
@@ -441,10 +441,10 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "syncRequired, existing, deregistered")
         #expect(await setup.syncError?.isSuccessorProven == nil)
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+            await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
                 == .wrongPassword
         )
-        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
         #expect(try await a.register().value.client.rawValue != client)
     }
 
@@ -472,10 +472,10 @@ struct PasscodeSetupTests {
         try await setup.begin()
         #expect(await setup.status.description == "syncRequired, existing")
         #expect(
-            await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+            await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
                 == .wrongPassword
         )
-        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
         #expect(await setup.status.description == "ongoing, existing")
         let again = try await a.register().value
         #expect((again.client == registration.client) == !isAuthentic)
@@ -502,7 +502,7 @@ struct PasscodeSetupTests {
         for await status in await ended.states { last.append("\(status)") }
         #expect(last == ["notRequested, none"])
         #expect(await code { try await ended.begin() } == .notExpected)
-        #expect(await code { try await ended.start(SyncStartMessage(passcode: "x", action: .new)) } == .notExpected)
+        #expect(await code { try await ended.start(SyncStartMessage.cheap("x", action: .new)) } == .notExpected)
     }
 }
 

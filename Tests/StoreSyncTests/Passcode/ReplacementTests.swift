@@ -35,7 +35,7 @@ struct ReplacementTests {
         let a = try scene.fixture.device("a", backend: backend)
         let setup = a.passcodeSetup()
         try await setup.begin()
-        try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+        try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
         let epoch = try await a.epoch()
         // The name of the application that was meant to be moved sorts first.
         var (meant, unmeant) = (
@@ -51,7 +51,7 @@ struct ReplacementTests {
         let third = c.passcodeSetup()
         try await third.begin()
         #expect(await third.status.description == "syncRequired, existing")
-        try await third.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+        try await third.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
         #expect(try await c.epoch() == epoch)
         try await scene.expectDone(c, backend, "two aside")
         #expect(try await a.status().value.clients.count == 2)
@@ -73,7 +73,7 @@ struct ReplacementTests {
                 try await setup.begin()
                 if dies { await connection.die(DyingBackend.Death(request: number, isAfter: true)) }
                 await connection.meet(atRequest: number) { try? scene.fixture.put(Data("late".utf8), at: name) }
-                let message = try SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)
+                let message = try SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new)
                 let isDone: Bool
                 do { isDone = try await setup.start(message) == () } catch { isDone = false }
                 if !dies { count = await connection.requests.count }
@@ -85,7 +85,7 @@ struct ReplacementTests {
                 let isNew = try await c.epoch().map { $0 != scene.epoch } ?? false
                 #expect(isNew || !isDone, "\(comment)")
                 let passcode = isNew ? PasscodeScene.newPasscode : PasscodeScene.passcode
-                try await next.start(SyncStartMessage(passcode: passcode, action: .existing))
+                try await next.start(SyncStartMessage.cheap(passcode, action: .existing))
                 if !isNew {
                     restored += 1
                     #expect(try scene.fixture.files()[name] == Data("late".utf8), "\(comment)")

@@ -8,7 +8,7 @@ import Testing
 @testable import StoreSync
 
 extension Device {
-    /// Creates a setup of this device that uses the cheapest password hashes.
+    /// Creates a setup of this device.
     func passcodeSetup() -> PasscodeSetup {
         PasscodeSetup(
             ApplicationRegistrationRequest(
@@ -27,7 +27,7 @@ extension Device {
     func setUp(_ passcode: String, _ action: SyncStartMessage.Action) async throws -> PasscodeSetup {
         let setup = passcodeSetup()
         try await setup.begin()
-        try await setup.start(SyncStartMessage(passcode: passcode, action: action))
+        try await setup.start(SyncStartMessage.cheap(passcode, action: action))
         return setup
     }
 
@@ -37,6 +37,13 @@ extension Device {
     func epoch() async throws -> String? {
         let path = ApplicationHierarchy(application).registration
         return try await backend.smallFile(at: path).map { try RegistrationInfo($0, at: path).epoch }
+    }
+}
+
+extension SyncStartMessage {
+    /// Returns a message whose passcode is hashed at next to no cost.
+    static func cheap(_ passcode: String, action: Action = .existing) throws -> SyncStartMessage {
+        SyncStartMessage(passcode: try .cheap(passcode), action: action)
     }
 }
 
