@@ -50,9 +50,9 @@ extension Capture {
         try ReplicaPending(state).base(row).map { StoredRow(try state.schema.table(row.table), $0) }
     }
 
-    /// Whether deleted rows of a table can take others with them, or the other way round.
-    func canCascade(_ table: FoldSchema.Table) -> Bool {
-        outgoing(of: table).contains(where: cascades) || table.incoming.contains(where: cascades)
+    /// Whether deleted rows of a table can take others with them, or the other way round, or leave rows that refer to them.
+    func isNotedLast(_ table: FoldSchema.Table) -> Bool {
+        !table.incoming.isEmpty || outgoing(of: table).contains(where: cascades)
     }
 
     private func outgoing(of table: FoldSchema.Table) -> some Collection<FoldSchema.ReferenceID> {

@@ -8,10 +8,14 @@ struct Capture {
     private var changes: CapturedChanges
     /// Whether the capture includes a change; it includes all unless the user has said otherwise.
     private let includes: (Change) throws -> Bool
-    /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round.
+    /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round; and those to
+    /// which other rows may still refer.
     ///
-    /// Their cells aren't kept in memory: until they are noted, the base has them. A row may be there twice.
+    /// They are noted once all tables are compared. Their cells aren't kept in memory: until then, the base has them. A row may
+    /// be there twice.
     var deleted: [RowReference] = []
+    /// The rows without a key that are gone and to which others may still refer, noted last too, and how many of each.
+    private var deletedCounts: [(row: RowReference, count: Int)] = []
     /// The rows whose integer keys SQLite has given to new rows, by table and number.
     private var formerRows: [String: [Int64: RowName]] = [:]
     /// The integer keys whose rows came or went, by table.
@@ -80,6 +84,7 @@ struct Capture {
             guard let stored = try base(ofDeleted: row) else { continue }
             try noteDeleted(row, stored, parents: try parents(row, stored, among: deletedParents))
         }
+        for (row, count) in deletedCounts { try noteDeleted(row, count: count) }
         return changes
     }
 
@@ -95,7 +100,14 @@ struct Capture {
         try pending.setBase(row, nil)
     }
 
-    /// The rows that the store has still with a reference to a deleted row.
+    private mutating func noteDeleted(_ row: RowReference, count: Int) throws {
+        let stored = StoredRow(countedIn: try state.schema.table(row.table))
+        let left = try pending.baseCount(row) == 0 ? rowsReferring(to: row, stored) : []
+        let deleted = DeletedRow(image: stored.digest, left: left)
+        for _ in 0..<count { try note(Change(row.table, row.row, .delete(deleted)), from: stored) }
+    }
+
+    /// The rows that the store has still with a reference to a deleted row, after all tables were compared.
     private func rowsReferring(to row: RowReference, _ stored: StoredRow) throws -> Set<RowReference> {
         var rows: Set<RowReference> = []
         for id in try state.schema.table(row.table).incoming {
@@ -116,9 +128,15 @@ struct Capture {
         in table: StoreTable,
         _ key: LookupKey
     ) throws -> Bool {
-        guard let row = try table.row(child), row.reference == child else { return false }
-        let isCounted = state.schema.isCounted(child)
-        let stored = isCounted ? StoredRow(countedIn: table.table) : StoredRow(table.table, row.cells)
+        let stored: StoredRow
+        if state.schema.isCounted(child) {
+            // To find it in the store, SQLite may have to read the whole table.
+            guard try pending.baseCount(child) > 0 else { return false }
+            stored = StoredRow(countedIn: table.table)
+        } else {
+            guard let row = try table.row(child), row.reference == child else { return false }
+            stored = StoredRow(table.table, row.cells)
+        }
         let columns = Set(table.table.references[id.index].key.columns)
         return try state.schema.childKey(id, of: child, stored) == key
             && table.danglingColumns(child, stored, among: columns).isSuperset(of: columns)
@@ -226,7 +244,7 @@ struct Capture {
         let schema = try state.schema.table(table.name)
         try schema.check(image)
         let reference = RowReference(table.name, row.name)
-        if canCascade(schema) {
+        if isNotedLast(schema) {
             deleted.append(reference)
         } else {
             try noteDeleted(reference, StoredRow(schema, image), parents: [])
@@ -335,13 +353,12 @@ struct Capture {
             let insert = InsertedRow(cells: [:], dangling: dangling)
             try note(Change(table.name, row.row, .insert(insert)), to: StoredRow(countedIn: schema))
         }
-        let deleted = DeletedRow(
-            image: StoredRow(countedIn: schema).digest,
-            left: count == 0 ? try rowsReferring(to: row, StoredRow(countedIn: schema)) : []
-        )
-        for _ in count..<max(base, count) {
-            try note(Change(table.name, row.row, .delete(deleted)), from: StoredRow(countedIn: schema))
-        }
         try pending.setBaseCount(row, count)
+        guard count < base else { return }
+        if schema.incoming.isEmpty {
+            try noteDeleted(row, count: base - count)
+        } else {
+            deletedCounts.append((row, base - count))
+        }
     }
 }

@@ -104,6 +104,60 @@ struct LeftReferenceTests {
         }
     }
 
+    /// How many rows each deleted row of a table left, in a capture.
+    private static func leftCounts(_ table: String, _ device: SimulatedDevice) throws -> [Int] {
+        let former = device.sets.count
+        try device.capture()
+        return device.sets.dropFirst(former).flatMap(\.changes).compactMap { change in
+            guard change.table == table, case .delete(let row) = change.edit else { return nil }
+            return row.left.count
+        }
+    }
+
+    @Test("Deleted rows whose children have no key and no index are captured in steps in proportion to their number")
+    func manyChildrenWithoutKey() throws {
+        func steps(_ count: Int) throws -> Int {
+            let laptop = try SimulatedDevice(
+                "laptop",
+                schemaSQL: """
+                    CREATE TABLE song (id INTEGER PRIMARY KEY, title TEXT);
+                    CREATE TABLE play (song INTEGER REFERENCES song, time TEXT);
+                    """
+            )
+            let songs = (1...count).map { "(\($0), 'x')" }.joined(separator: ", ")
+            try laptop.edit("INSERT INTO song VALUES \(songs); INSERT INTO play VALUES \(songs)")
+            try laptop.capture()
+            try laptop.write()
+            try laptop.edit("DELETE FROM song", observingForeignKeys: false)
+            var left: [Int] = []
+            let steps = try laptop.storeSteps { left = try Self.leftCounts("song", laptop) }
+            #expect(left == Array(repeating: 1, count: count))
+            return steps
+        }
+        #expect(try steps(200) < 8 * steps(50))
+    }
+
+    @Test("What a row without a key left when its app deleted it is told with it, whatever else is gone")
+    func parentWithoutKey() throws {
+        let laptop = try SimulatedDevice(
+            "laptop",
+            schemaSQL: """
+                CREATE TABLE tag (name TEXT UNIQUE);
+                CREATE TABLE marking (tag TEXT REFERENCES tag (name), page INT);
+                CREATE TABLE word (id INTEGER PRIMARY KEY, tag TEXT REFERENCES tag (name));
+                """
+        )
+        try laptop.edit("INSERT INTO tag VALUES ('a'), ('b'); INSERT INTO word VALUES (1, 'a'), (2, 'b')")
+        try laptop.edit("INSERT INTO marking VALUES ('a', 1), ('a', 2), ('a', 2), ('b', 3)")
+        try laptop.capture()
+        try laptop.write()
+        try laptop.edit(
+            "DELETE FROM tag; DELETE FROM marking WHERE page = 1; DELETE FROM word WHERE id = 2",
+            observingForeignKeys: false
+        )
+        #expect(try Self.leftCounts("tag", laptop).sorted() == [1, 2], "one marking of each tag, and a word")
+    }
+
     @Test(
         "Each row of a chain refers to what its app left",
         arguments: [

@@ -203,18 +203,23 @@ final class SimulatedDevice {
     }
 
     /// About how many hundreds of steps SQLite's machine takes in the replica while `body` runs, however fast it is.
-    func replicaSteps(_ body: () throws -> Void) throws -> Int {
+    func replicaSteps(_ body: () throws -> Void) throws -> Int { try steps(in: replicaDatabase, body) }
+
+    /// The same of the store.
+    func storeSteps(_ body: () throws -> Void) throws -> Int { try steps(in: store, body) }
+
+    private func steps(in database: DatabaseQueue, _ body: () throws -> Void) throws -> Int {
         let count = UnsafeMutablePointer<Int>.allocate(capacity: 1)
         count.initialize(to: 0)
         defer { count.deallocate() }
-        replicaDatabase.inDatabase { db in
+        database.inDatabase { db in
             let add: @convention(c) (UnsafeMutableRawPointer?) -> CInt = { count in
                 count?.assumingMemoryBound(to: Int.self).pointee += 1
                 return 0
             }
             sqlite3_progress_handler(db.sqliteConnection, 100, add, count)
         }
-        defer { replicaDatabase.inDatabase { sqlite3_progress_handler($0.sqliteConnection, 0, nil, nil) } }
+        defer { database.inDatabase { sqlite3_progress_handler($0.sqliteConnection, 0, nil, nil) } }
         try body()
         return count.pointee
     }
