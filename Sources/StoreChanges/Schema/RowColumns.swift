@@ -1,20 +1,25 @@
 /// The columns of a schema that refer to integer keys, directly or through a parent's column that does.
 struct RowColumns {
+    private let schema: SchemaDescription
+    /// The references of each table that name existing columns, in an order that is the same everywhere.
+    private let references: [String: [SchemaDescription.Reference]]
     /// For each such column, by table and name, the table whose rows it holds.
     private var targets: [String: [String: String]] = [:]
     /// The tables whose integer keys refer to each other: no table's rows give the others their names.
     private(set) var unnamedTables: Set<String> = []
 
     init(_ schema: SchemaDescription) {
-        let tables = schema.tables.sorted { $0.key.precedes($1.key) }.map { ($0.key, schema.references(of: $0.key)) }
+        self.schema = schema
+        references = schema.tables.mapValues { schema.references(of: $0) }
+        let tables = schema.tables.keys.sorted { $0.precedes($1) }
         var changed = true
         while changed {
             changed = false
-            for (name, references) in tables {
-                for reference in references {
+            for name in tables {
+                for reference in references[name] ?? [] {
                     for (column, parentColumn) in zip(reference.columns, reference.parentColumns)
                     where targets[name]?[column] == nil {
-                        guard let target = target(of: parentColumn, in: reference.parent, schema) else { continue }
+                        guard let target = target(of: parentColumn, in: reference.parent) else { continue }
                         targets[name, default: [:]][column] = target
                         changed = true
                     }
@@ -23,7 +28,7 @@ struct RowColumns {
         }
         unnamedTables = Set(
             schema.tables.compactMap { name, table in
-                table.integerKey.flatMap { target(of: $0, in: name, schema) == nil ? name : nil }
+                table.integerKey.flatMap { target(of: $0, in: name) == nil ? name : nil }
             }
         )
     }
@@ -32,11 +37,11 @@ struct RowColumns {
     func table(of column: String, in table: String) -> String? { targets[table]?[column] }
 
     /// The table whose rows have the values of a parent's column.
-    private func target(of column: String, in table: String, _ schema: SchemaDescription) -> String? {
+    private func target(of column: String, in table: String) -> String? {
         if let target = targets[table]?[column] { return target }
         guard schema.tables[table]?.integerKey == column else { return nil }
         // A key that refers to another integer key has that one's rows, once they are found.
-        let isReference = schema.references(of: table).contains {
+        let isReference = (references[table] ?? []).contains {
             $0.columns == [column] && $0.parent != table
                 && $0.parentColumns.first == schema.tables[$0.parent]?.integerKey
         }
@@ -53,17 +58,17 @@ struct RowColumns {
     }
 
     /// The first column of a table that would hold rows of two tables, or rows and other values; `nil` if there is none.
-    func ambiguousColumn(of table: String, in schema: SchemaDescription) -> AmbiguousColumn? {
-        let references = schema.references(of: table)
+    func ambiguousColumn(of table: String) -> AmbiguousColumn? {
+        let references = references[table] ?? []
         let columns = Set(references.flatMap(\.columns)).sorted { $0.precedes($1) }
         return columns.lazy.compactMap { column in
             let parents = references.flatMap { reference in
                 zip(reference.columns, reference.parentColumns).filter { $0.0 == column }
                     .map { (table: reference.parent, column: $0.1) }
             }
-            var targets = Set(parents.map { target(of: $0.column, in: $0.table, schema) })
+            var targets = Set(parents.map { target(of: $0.column, in: $0.table) })
             // An integer key has its own table's rows besides.
-            if column == schema.tables[table]?.integerKey { targets.insert(target(of: column, in: table, schema)) }
+            if column == schema.tables[table]?.integerKey { targets.insert(target(of: column, in: table)) }
             guard targets.count > 1 else { return nil }
             return AmbiguousColumn(
                 name: column,
@@ -75,10 +80,9 @@ struct RowColumns {
 }
 
 extension SchemaDescription {
-    /// The references of a table that name existing columns, in an order that is the same everywhere.
-    fileprivate func references(of table: String) -> [Reference] {
-        guard let columns = tables[table]?.columns, let references = tables[table]?.references else { return [] }
-        return references.filter { reference in
+    fileprivate func references(of table: Table) -> [Reference] {
+        let columns = table.columns
+        return table.references.filter { reference in
             reference.columns.count == reference.parentColumns.count
                 && reference.columns.allSatisfy { columns[$0] != nil }
                 && reference.parentColumns.allSatisfy { tables[reference.parent]?.columns[$0] != nil }

@@ -18,7 +18,7 @@ struct SchemaQuestions {
 
     /// Why the table can't synchronize: no table gives its rows their names, a column refers to rows that can't stay the same
     /// on all devices, or merging doesn't know the numbers from which a unique value is calculated.
-    func exclusion(_ rowColumns: RowColumns, in description: SchemaDescription) -> String? {
+    func exclusion(_ rowColumns: RowColumns) -> String? {
         if rowColumns.unnamedTables.contains(table.name) {
             return """
                 By foreign keys, its rows have the numbers of other tables whose keys refer to each other, and each device \
@@ -26,7 +26,7 @@ struct SchemaQuestions {
                 the rules ("meaningfulKeys").
                 """
         }
-        if let column = rowColumns.ambiguousColumn(of: table.name, in: description) {
+        if let column = rowColumns.ambiguousColumn(of: table.name) {
             let numbered = column.numberedTables.joined(separator: " and ")
             return """
                 By foreign keys, \(column.name) has values of \(column.parents.joined(separator: " and ")), but numbers of \

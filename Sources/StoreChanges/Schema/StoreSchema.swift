@@ -68,12 +68,11 @@ public struct StoreSchema: Hashable, Sendable {
     /// Excludes the tables whose keys, references or unique values can't be merged, and returns whether there were any.
     private mutating func excludeUnfitTables(of list: [SchemaReader.ListedTable], _ reader: SchemaReader) throws -> Bool
     {
-        let description = SchemaDescription(self)
-        let rowColumns = RowColumns(description)
+        let rowColumns = RowColumns(SchemaDescription(self))
         var unfit: Set<String> = []
         for listed in list {
             guard let table = table(listed.name),
-                let reason = SchemaQuestions(table, self).exclusion(rowColumns, in: description)
+                let reason = SchemaQuestions(table, self).exclusion(rowColumns)
             else { continue }
             unfit.insert(table.name)
             reports.append(TableReport(table.name, excludedBecause: reason, isUnsuitable: true))
