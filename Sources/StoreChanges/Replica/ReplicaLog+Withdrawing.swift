@@ -2,10 +2,13 @@
 extension ReplicaLog {
     /// The clients as which this device has captured sets that no other device knows, while other devices know others of
     /// their numbers; and the first number of each.
+    ///
+    /// Stable sets aren't searched, of which a log may have many: other devices know them.
     func contradictedSets() throws -> [(client: StoredValue, first: StoredValue)] {
         try db.all(
             """
-            SELECT client, min(sequence) FROM sets own WHERE origin = \(Origin.captured.rawValue) AND EXISTS (
+            SELECT client, min(sequence) FROM sets own
+            WHERE origin = \(Origin.captured.rawValue) AND \(Status.isNotStable) AND EXISTS (
                 SELECT 1 FROM sets other
                 WHERE other.client = own.client AND other.sequence = own.sequence AND other.digest <> own.digest
                 AND status <> \(Status.void.rawValue) AND \(Origin.isShared)

@@ -28,11 +28,12 @@ struct ReplicaTrimming {
         }
         try greatestSchema.write(state.db)
         // Own sets stay, because their owner may have to publish them again, until baselines contain them. A void set that comes
-        // before the end of the prefix never counts again.
+        // before the end of the prefix never counts again. Because of the signs SQLite doesn't search all stable sets by
+        // their status, but only the sets that have bytes.
         try state.db.execute(
             """
             UPDATE sets SET bytes = NULL
-            WHERE (\(ReplicaLog.Status.isStable) OR \(ReplicaLog.Status.isVoid) AND (stamp, client, sequence) <= (?, ?, ?))
+            WHERE (+\(ReplicaLog.Status.isStable) OR +\(ReplicaLog.Status.isVoid) AND (stamp, client, sequence) <= (?, ?, ?))
             AND \(ReplicaLog.Origin.isForeign) AND client <> ? AND bytes IS NOT NULL
             """,
             prefix.position.values + [.text(client.rawValue)]

@@ -51,6 +51,29 @@ struct ReplicaLogTests {
         #expect(steps < 5)
     }
 
+    @Test("The sets that all devices have seen aren't searched each time, however many they are")
+    func stableSets() throws {
+        func steps(_ count: UInt64) throws -> Int {
+            let (laptop, phone) = try Self.devices()
+            for number in 1...count {
+                try laptop.edit("INSERT INTO folder VALUES (\(number), 'folder')")
+                try laptop.capture()
+            }
+            try laptop.write()
+            try phone.integrate(laptop.sets)
+            try phone.write()
+            try Self.exchangeHeads(laptop, phone)
+            try phone.trim()
+            #expect(try phone.stable()?.vector[laptop.client]?.sequence == count)
+            return try phone.replicaSteps {
+                try phone.integrate([])
+                try phone.trim()
+            }
+        }
+        // Counted in hundreds.
+        #expect(try steps(500) < steps(50) + 12)
+    }
+
     // MARK: Undoing
 
     @Test("What undoing a second delete of large rows puts back is in several parts, which undo it")
