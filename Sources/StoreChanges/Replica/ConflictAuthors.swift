@@ -1,34 +1,65 @@
-/// Finds out which devices the other sides of conflicts are: those whose sets last changed the rows before.
+/// The conflicts of sets that were folded, until it's known which devices the other sides are.
+///
+/// They are those whose sets last changed the rows before.
 struct ConflictAuthors {
     private let log: ReplicaLog
-    private let delta: StateDelta
+    /// The sets in the total order.
+    private var sets: [(entry: LogEntry, conflicts: [Conflict], targets: [ConflictTargets.Target])] = []
+    private var count = 0
 
-    /// Prepares a search.
+    init(_ log: ReplicaLog) { self.log = log }
+
+    /// Adds the conflicts of the next set.
     ///
     /// - Parameters:
-    ///   - log: The log, without the set that is being integrated.
-    ///   - delta: What this set changes.
-    init(_ log: ReplicaLog, _ delta: StateDelta) {
-        self.log = log
-        self.delta = delta
+    ///   - conflicts: The conflicts.
+    ///   - entry: The set.
+    ///   - delta: What the set changes, and the state doesn't have yet.
+    /// - Throws: `DatabaseError`.
+    mutating func add(_ conflicts: [Conflict], of entry: LogEntry, _ delta: StateDelta) throws {
+        let aliases = Dictionary(delta.aliases.map { ($0.key, $0.pair.after) }) { first, _ in first }
+        sets.append((entry, conflicts, try conflicts.map { try target(of: $0, aliases) }))
+        count += conflicts.count
     }
 
-    /// The other sides of conflicts, in the order of the conflicts.
-    ///
-    /// Only what can still be undone is searched, the newest set first: what is stable was known to all devices.
-    func others(of conflicts: [Conflict]) throws -> [ChangeAuthor?] {
-        guard !conflicts.isEmpty else { return [] }
-        let aliases = Dictionary(delta.aliases.map { ($0.key, $0.pair.after) }) { first, _ in first }
-        var targets = ConflictTargets(try conflicts.map { try target(of: $0, aliases) })
-        var authors: [ChangeAuthor?] = Array(repeating: nil, count: conflicts.count)
-        try log.forEachIntegratedBackwards { entry in
-            let author = ChangeAuthor(entry.header.id, at: entry.header.stamp)
-            try log.undo.forEachPart(of: entry.reference) { part in
-                for index in targets.take(changedBy: part) { authors[index] = author }
-            }
-            return !targets.isEmpty
+    /// Whether there are so many conflicts that they shouldn't wait for those of more sets.
+    var isFull: Bool { count >= 5_000 }
+
+    /// Makes them the entries of their sets, which are integrated, in the conflict log.
+    mutating func write() throws {
+        var others = try others()[...]
+        for set in sets {
+            try log.setConflicts(Array(zip(set.conflicts, others)), of: set.entry.header)
+            others = others.dropFirst(set.conflicts.count)
         }
-        return authors
+        self = ConflictAuthors(log)
+    }
+
+    /// The other sides of the conflicts, in the order of the conflicts.
+    ///
+    /// Only what can still be undone is searched, the newest set first and once for all sets: what is stable was known to all
+    /// devices.
+    private func others() throws -> [ChangeAuthor?] {
+        guard count > 0 else { return [] }
+        var others: [ChangeAuthor?] = Array(repeating: nil, count: count)
+        var targets = ConflictTargets()
+        // The sets that are still to come, and the number of their conflicts.
+        var (rest, start) = (sets[...], count)
+        try log.forEachIntegratedBackwards { entry in
+            if !targets.isEmpty {
+                let author = ChangeAuthor(entry.header.id, at: entry.header.stamp)
+                try log.undo.forEachPart(of: entry.reference) { part in
+                    for index in targets.take(changedBy: part) { others[index] = author }
+                }
+            }
+            if let set = rest.last, set.entry.reference == entry.reference {
+                rest.removeLast()
+                start -= set.conflicts.count
+                targets.add(set.targets, from: start)
+            }
+            return !targets.isEmpty || start > 0
+        }
+        return others
     }
 
     private func target(of conflict: Conflict, _ aliases: [AliasKey: Alias?]) throws -> ConflictTargets.Target {
@@ -61,8 +92,11 @@ struct ConflictTargets {
 
     private var targets: [RowReference: [(index: Int, target: Target)]] = [:]
 
-    init(_ targets: [Target]) {
-        for (index, target) in targets.enumerated() { self.targets[target.row, default: []].append((index, target)) }
+    /// Adds targets, and gives them positions from one on.
+    mutating func add(_ targets: [Target], from start: Int) {
+        for (index, target) in targets.enumerated() {
+            self.targets[target.row, default: []].append((start + index, target))
+        }
     }
 
     /// Whether the other sides of all conflicts are found.

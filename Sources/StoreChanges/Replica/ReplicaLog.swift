@@ -228,6 +228,7 @@ struct ReplicaLog {
         guard common < ready.count else { return }
         var progress = FoldProgress(
             digest: try digest(),
+            conflicts: ConflictAuthors(self),
             migrations: MigrationSets(ready[..<common]),
             greatestSchema: try GreatestSchema(stable: db)
         )
@@ -235,13 +236,16 @@ struct ReplicaLog {
         for entry in ready[common...] {
             try Task.checkCancellation()
             try fold(entry, judgement, &progress)
+            if progress.conflicts.isFull { try progress.conflicts.write() }
         }
+        try progress.conflicts.write()
     }
 
     /// What folding sets one after the other carries along.
     private struct FoldProgress {
         /// The digest of the state.
         var digest: StateDigest
+        var conflicts: ConflictAuthors
         var migrations: MigrationSets
         var greatestSchema: GreatestSchema
     }
@@ -258,7 +262,7 @@ struct ReplicaLog {
     private func fold(_ entry: LogEntry, _ judgement: SetJudgement, _ progress: inout FoldProgress) throws {
         guard let folded = try result(of: entry, judgement, &progress) else { return }
         // First, because it reads the state before the set.
-        let authors = try ConflictAuthors(self, folded.delta).others(of: folded.conflicts)
+        try progress.conflicts.add(folded.conflicts, of: entry, folded.delta)
         try write(folded.delta)
         try undo.record(folded.delta, of: entry.reference)
         let numbers = ReplicaNumbers(state)
@@ -268,7 +272,6 @@ struct ReplicaLog {
             "UPDATE sets SET status = \(Status.integrated.rawValue), sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
             [.blob(progress.digest.bytes)] + entry.reference.values
         )
-        try setConflicts(Array(zip(folded.conflicts, authors)), of: entry.header)
         progress.migrations.add(entry)
     }
 

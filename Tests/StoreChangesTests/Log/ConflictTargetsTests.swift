@@ -30,7 +30,9 @@ struct ConflictTargetsTests {
 
     @Test("A set is the other side of the conflicts about rows and columns that it changed, and of no other")
     func changedRows() {
-        var targets = ConflictTargets([target(1, ["title"]), target(1, ["body"]), target(1, []), target(2, ["title"])])
+        var targets = ConflictTargets()
+        targets.add([target(1, []), target(2, ["title"])], from: 2)
+        targets.add([target(1, ["title"]), target(1, ["body"])], from: 0)
         var former = FormerItems()
         former.rows = [(row(1), note("old", "new")), (row(3), note("old", "old"))]
         #expect(targets.take(changedBy: former).sorted() == [0, 2])

@@ -58,4 +58,30 @@ struct ConflictLogTests {
         #expect(present.prefix(2) == entries[...] && present.count == 3)
         #expect(try laptop.conflictCount(after: last) == 1)
     }
+    @Test("The other sides of the conflicts of many sets are found in steps in proportion to the number of the sets")
+    func manyConflicts() throws {
+        /// The steps by which edits of rows that the laptop has edited too take longer than those of other rows.
+        func steps(_ count: Int) throws -> Int {
+            let taken = try [0, count].map { offset in
+                let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+                let notes = (1...2 * count).map { "(\($0), 'note')" }.joined(separator: ", ")
+                try devices.laptop.edit("INSERT INTO note VALUES \(notes)")
+                try devices.exchange()
+                for number in 1...count {
+                    try devices.laptop.edit("UPDATE note SET title = 'laptop' WHERE id = \(number)")
+                    try devices.laptop.capture(at: 1000)
+                    try devices.phone.edit("UPDATE note SET title = 'phone' WHERE id = \(offset + number)")
+                    try devices.phone.capture(at: 2000)
+                }
+                let sets = Array(devices.phone.sets.suffix(count))
+                let steps = try devices.laptop.replicaSteps(every: 1) { try devices.laptop.integrate(sets) }
+                let edits = devices.laptop.sets.suffix(offset == 0 ? count : 0)
+                let others = try devices.laptop.loggedConflicts().map(\.other?.set)
+                #expect(others == edits.map { $0.header.id })
+                return steps
+            }
+            return taken[0] - taken[1]
+        }
+        #expect(try steps(80) < 8 * steps(20))
+    }
 }

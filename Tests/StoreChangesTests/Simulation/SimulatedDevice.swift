@@ -203,12 +203,20 @@ final class SimulatedDevice {
     }
 
     /// About how many hundreds of steps SQLite's machine takes in the replica while `body` runs, however fast it is.
-    func replicaSteps(_ body: () throws -> Void) throws -> Int { try steps(in: replicaDatabase, body) }
+    ///
+    /// - Parameters:
+    ///   - count: How many steps are counted as one; of a statement that takes fewer, none is counted.
+    ///   - body: What takes steps.
+    /// - Returns: The number.
+    /// - Throws: What `body` throws.
+    func replicaSteps(every count: CInt = 100, _ body: () throws -> Void) throws -> Int {
+        try steps(in: replicaDatabase, every: count, body)
+    }
 
     /// The same of the store.
-    func storeSteps(_ body: () throws -> Void) throws -> Int { try steps(in: store, body) }
+    func storeSteps(_ body: () throws -> Void) throws -> Int { try steps(in: store, every: 100, body) }
 
-    private func steps(in database: DatabaseQueue, _ body: () throws -> Void) throws -> Int {
+    private func steps(in database: DatabaseQueue, every number: CInt, _ body: () throws -> Void) throws -> Int {
         let count = UnsafeMutablePointer<Int>.allocate(capacity: 1)
         count.initialize(to: 0)
         defer { count.deallocate() }
@@ -217,7 +225,7 @@ final class SimulatedDevice {
                 count?.assumingMemoryBound(to: Int.self).pointee += 1
                 return 0
             }
-            sqlite3_progress_handler(db.sqliteConnection, 100, add, count)
+            sqlite3_progress_handler(db.sqliteConnection, number, add, count)
         }
         defer { database.inDatabase { sqlite3_progress_handler($0.sqliteConnection, 0, nil, nil) } }
         try body()
