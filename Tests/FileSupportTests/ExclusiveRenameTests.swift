@@ -54,7 +54,7 @@ struct ExclusiveRenameTests {
     }
 
     @Test(
-        "Where a file system can neither rename exclusively nor link, a file is renamed under a lock, if there are locks",
+        "If a file system can neither rename exclusively nor link, a file is renamed under a lock if there are locks",
         arguments: [(EIO, .ioError), (EOPNOTSUPP, nil)] as [(CInt, Errno?)]
     )
     func lock(refusal: CInt, error: Errno?) async throws {

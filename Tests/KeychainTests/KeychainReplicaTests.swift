@@ -90,9 +90,7 @@ struct KeychainReplicaTests {
         return (first, second)
     }
 
-    @Test(
-        "After a blitz a deletion doesn't overrule an edit that knew of it, although it may not be known to be published"
-    )
+    @Test("After a blitz a deletion that may be unpublished doesn't overrule an edit that knew of it")
     func blitzAfterDeletion() throws {
         var (first, second) = try readded()
         first.replica.blitz([], as: UUID())

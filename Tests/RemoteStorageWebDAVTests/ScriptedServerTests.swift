@@ -302,7 +302,7 @@ struct ScriptedServerTests {
     }
 
     @Test(
-        "An answer to PUT that isn't WebDAV's counts only if the file has the bytes that were sent, not only their number",
+        "An answer to PUT that isn't WebDAV's counts only if the file has the bytes that were sent",
         arguments: [false, true]
     )
     func doubtfulPut(isStored: Bool) async throws {

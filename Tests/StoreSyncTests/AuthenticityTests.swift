@@ -338,9 +338,7 @@ struct AuthenticityTests {
         return client
     }
 
-    @Test(
-        "R4, R15: A removed client that registers again proves the password, and only then its keychain items are deleted"
-    )
+    @Test("R4, R15: A removed client that registers again proves the password before its keychain items are deleted")
     func registersAgain() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

@@ -188,9 +188,7 @@ struct InterruptedPushTests {
         #expect(try b.notes() == ["one", "two", "three"])
     }
 
-    @Test(
-        "A push succeeds with warnings in plain sentences if the storage fails, or the push is cancelled, while it tidies up"
-    )
+    @Test("A push succeeds with warnings in plain sentences if its tidying up fails or is cancelled")
     func tidyingUp() async throws {
         let failure = RemoteError(.unavailable, "The share doesn't answer. Try again.", cause: Self.death)
         for (error, sentence) in [

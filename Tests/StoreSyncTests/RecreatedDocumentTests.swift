@@ -121,7 +121,7 @@ struct RecreatedDocumentTests {
     }
 
     @Test(
-        "A store of the former document or application may be the last with its edits, so a pull replaces it only if told to",
+        "A store of a former document or application, which may be the last copy, is replaced only if a pull is told to",
         arguments: [false, true]
     )
     func lastCopy(isApplication: Bool) async throws {

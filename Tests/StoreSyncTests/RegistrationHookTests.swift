@@ -7,7 +7,7 @@ import Testing
 @Suite("The hooks of a registration, as TICoreDataSync describes them", .timeLimit(.minutes(60)))
 struct RegistrationHookTests {
     @Test(
-        "R1, R3, R5, R6, R8–R10, R19–R22, R24–R26, R28, R29: A backend's own hooks are called, in TICoreDataSync's order",
+        "R1, R3, R5, R6, R8–R10, R19–R22, R24–R26, R28, R29: A backend's own hooks are called in TICoreDataSync's order",
         arguments: [false, true]
     )
     func hooksInOrder(isSealed: Bool) async throws {

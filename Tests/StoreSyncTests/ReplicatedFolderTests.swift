@@ -308,9 +308,7 @@ struct ReplicatedFolderTests {
         #expect(try !fixture.files().keys.contains { $0.contains("/Documents/") })
     }
 
-    @Test(
-        "An origin that can't be opened is removed, and a device that has synchronized writes it again, as the message says"
-    )
+    @Test("If an origin can't be opened, the error says to remove it, and a device that had synchronized rewrites it")
     func unreadableOrigin() async throws {
         let folder = try Self.folder(isSealed: true)
         let (a, b) = (try folder.device("a"), try folder.device("b"))

@@ -21,7 +21,7 @@ struct StoreChoiceTests {
     }
 
     @Test(
-        "An upload with a file that is larger than its manifest says is tampered, and a push of a whole copy replaces it",
+        "An upload with a file that is larger than its manifest says is tampered, and push --whole replaces it",
         arguments: [true, false],
         WholeStoreFile.allCases
     )

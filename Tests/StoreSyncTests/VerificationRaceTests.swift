@@ -145,7 +145,7 @@ struct VerificationRaceTests {
     }
 
     @Test(
-        "An application that another device removes before any request of the verification is missing, and has no problems",
+        "An application that is removed before any request of its verification is missing, and has no problems",
         arguments: [nil, "correct horse"]
     )
     func removedApplication(password: String?) async throws {

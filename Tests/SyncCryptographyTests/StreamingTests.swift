@@ -65,9 +65,7 @@ struct StreamingTests {
         }
     }
 
-    @Test(
-        "Compression takes less effort while the workers are busy and more while they wait for the medium, and the file opens"
-    )
+    @Test("Compression takes less effort while workers are busy, more while they wait; the file opens either way")
     func adaptiveCompression() async throws {
         var effort = CompressionEffort(.adaptive)
         #expect(effort.level == 2)

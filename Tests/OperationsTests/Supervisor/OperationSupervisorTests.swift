@@ -367,9 +367,7 @@ struct OperationSupervisorTests {
         #expect(alive.withLock { $0 } == 0)
     }
 
-    @Test(
-        "D6: An operation becomes as urgent as another one whose main begins to await its value, also across supervisors"
-    )
+    @Test("D6: An operation becomes as urgent as another one whose main awaits its value, also across supervisors")
     func awaitedPriority() async throws {
         for isForeign in [false, true] {
             let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))

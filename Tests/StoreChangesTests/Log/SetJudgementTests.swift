@@ -56,9 +56,7 @@ struct SetJudgementTests {
         #expect(Self.void([first, second], knowledge).isEmpty)
     }
 
-    @Test(
-        "Of a removed client's sets, those after the note's number have names of their own, unless others have their numbers"
-    )
+    @Test("A removed client's sets after the note's number have own names, unless other sets have their numbers")
     func ownNames() {
         let base = TestLog.set("A", at: 1)
         let second = TestLog.set("A", at: 2, after: base)
@@ -152,9 +150,7 @@ struct SetJudgementTests {
         #expect(effective.hasSeen(base.header.id) && !effective.hasSeen(wins.header.id), "up to the common predecessor")
     }
 
-    @Test(
-        "A set whose author had followed another copy than the one in a published prefix doesn't count, if that is known"
-    )
+    @Test("A set is void if its author is known to have followed another copy than the one in a published prefix")
     func readerOfCopy() {
         let base = TestLog.set("A", at: 1)
         let (known, copy) = (TestLog.set("A", at: 2, after: base), TestLog.set("A", at: 3, after: base))
@@ -177,9 +173,7 @@ struct SetJudgementTests {
         }
     }
 
-    @Test(
-        "While a set of a published prefix is unknown, the prefix makes none of its client's sets with lower numbers void"
-    )
+    @Test("A published prefix makes no lower set of a client void while the client's set in it is unknown")
     func unknownMember() {
         let first = TestLog.set("A", at: 1)
         let second = TestLog.set("A", at: 2, after: first)

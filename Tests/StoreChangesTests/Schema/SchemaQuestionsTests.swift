@@ -75,7 +75,7 @@ struct SchemaQuestionsTests {
     }
 
     @Test(
-        "A unique index whose condition depends on numbers that devices assign is reported, unless it tests for NULL alone",
+        "A unique index is reported if its condition depends on assigned numbers, unless it tests for NULL alone",
         arguments: [
             ("list > 0", true), ("title <> '' AND \"LIST\" IN (1, 2)", true), ("[list] % 2", true), ("id < 9", true),
             ("100 < half", true), ("list IS 7", true), ("list IS NULL OR list = 3", true), ("list IS NOT NULL", false),

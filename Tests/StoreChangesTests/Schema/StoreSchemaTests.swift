@@ -357,7 +357,7 @@ struct StoreSchemaTests {
     }
 
     @Test(
-        "A rule is refused that takes values for a position which can't change or hold no integers, and the error says why",
+        "A rule for a position that can't change or holds no integers is refused, and the error says why",
         arguments: [
             (["album", "track"], "These columns name the table's rows"),
             (["title", "next"], "next refers to other rows."),

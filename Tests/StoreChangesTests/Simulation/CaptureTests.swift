@@ -479,7 +479,7 @@ struct CaptureTests {
     }
 
     @Test(
-        "What a trigger or a constraint ignores or rolls back is written without triggers, and the next capture finds nothing",
+        "What a trigger or a constraint ignores or rolls back is written without triggers, and isn't captured again",
         arguments: [
             ("", "CREATE TRIGGER ignored BEFORE INSERT ON note BEGIN SELECT RAISE(IGNORE); END"),
             ("", "CREATE TRIGGER ignored BEFORE UPDATE ON note BEGIN SELECT RAISE(IGNORE); END"),
@@ -558,9 +558,7 @@ struct CaptureTests {
         #expect(try phone.capture() == nil)
     }
 
-    @Test(
-        "Rows that don't synchronize get what their foreign keys declare when merging deletes the row to which they refer"
-    )
+    @Test("Rows that don't synchronize follow their foreign keys when merging deletes the row that they refer to")
     func unsynchronizedChildren() throws {
         let schema = """
             CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT UNIQUE);

@@ -43,7 +43,7 @@ struct ChangedReferenceTests {
     }
 
     @Test(
-        "An older app's edit of a column that was a reference, or has become one, is logged, and the row keeps its value",
+        "An older app's edit of a column that was or became a reference is logged, and the row keeps its value",
         arguments: [(true, 10), (true, 30), (false, 10), (false, 30)] as [(Bool, UInt64)]
     )
     func plainColumn(isDropped: Bool, time: UInt64) throws {
@@ -76,9 +76,7 @@ struct ChangedReferenceTests {
         }
     }
 
-    @Test(
-        "Rows whose keys contain a reference that the app drops are captured as new ones; those of older apps are logged"
-    )
+    @Test("Rows whose keys lose a reference are captured as new ones, and those of older apps are logged")
     func key() throws {
         let update = Self.rebuild("label", "title TEXT, folder INT, PRIMARY KEY (title, folder)")
         let (laptop, phone) = try Self.devices(

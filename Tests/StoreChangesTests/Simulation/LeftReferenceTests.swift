@@ -333,7 +333,7 @@ struct LeftReferenceTests {
     // MARK: Stores that are taken
 
     @Test(
-        "A row whose parent is gone is one row after its store was taken with the document's rows, whatever the numbers are",
+        "A row whose parent is gone is one row after both sides are taken, whatever the numbers are",
         arguments: ["UPDATE note SET folder = folder", "UPDATE note SET folder = 7"]
     )
     func taken(edit: String) throws {

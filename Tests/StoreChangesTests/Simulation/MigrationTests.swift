@@ -138,7 +138,7 @@ struct MigrationTests {
     }
 
     @Test(
-        "A device whose update removed a column or a table continues with sets of older apps, and logs what it can't store",
+        "A device whose update removed a column or table accepts older apps' sets, and logs what it can't store",
         arguments: ["ALTER TABLE note DROP COLUMN body", "DROP TABLE draft"]
     )
     func removal(_ update: String) throws {

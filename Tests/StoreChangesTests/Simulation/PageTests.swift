@@ -294,9 +294,7 @@ struct PageTests {
         #expect(try laptop.capture() == nil)
     }
 
-    @Test(
-        "A row that the user deletes after another device's edit of it was written is found, if it had a page of its own"
-    )
+    @Test("A deletion of a row with a page of its own is captured after another device's edit of the row was written")
     func deletedAlone() throws {
         let laptop = try SimulatedDevice(name, schemaSQL: Self.notes, pageSize: pageSize)
         let phone = try SimulatedDevice("phone", schemaSQL: Self.notes, pageSize: pageSize)

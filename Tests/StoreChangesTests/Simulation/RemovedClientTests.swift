@@ -152,7 +152,7 @@ struct RemovedClientTests {
     }
 
     @Test(
-        "A row of a removed device that comes back has its name again: it's there once, also if another device restored it",
+        "A removed device that comes back has its row under its name once, also if another device restored the row",
         arguments: Meanwhile.allCases
     )
     func namesAgain(meanwhile: Meanwhile) throws {
@@ -243,9 +243,7 @@ struct RemovedClientTests {
         }
     }
 
-    @Test(
-        "A row that a removed device hadn't published gets another name, which the device didn't give before its restoration"
-    )
+    @Test("A row that a removed device hadn't published gets a name that it didn't give before its restoration")
     func unpublishedRow() throws {
         try bring(at: 1)
         try phone.notePublication()

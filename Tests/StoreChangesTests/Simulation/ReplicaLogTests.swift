@@ -224,7 +224,7 @@ struct ReplicaLogTests {
     }
 
     @Test(
-        "A set that isn't published gives way to another of its number, which the device had published before a restoration",
+        "An unpublished set gives way to the set of its number that was published before a restoration",
         arguments: 0..<16
     )
     func restoredDeviceOffline(variant: Int) throws {
@@ -612,9 +612,7 @@ struct ReplicaLogTests {
         )
     }
 
-    @Test(
-        "A device that was restored from a backup continues publishing the prefix of its former head, so that no edit gets lost"
-    )
+    @Test("A device that was restored from a backup keeps publishing its former head's prefix, so no edit is lost")
     func restoredDevice() throws {
         let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)
         let phone = try SimulatedDevice("phone", schemaSQL: Self.folders)

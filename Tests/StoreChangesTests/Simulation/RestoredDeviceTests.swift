@@ -111,9 +111,7 @@ struct RestoredDeviceTests {
         }
     }
 
-    @Test(
-        "What it had published is in the conflict log, also if the set that counts has the same number and the same time"
-    )
+    @Test("What it had published is in the conflict log, also if the set that counts has the same number and time")
     func lostSetOfTheSameTime() throws {
         let backup = try SimulatedDevice(copying: laptop)
         try laptop.edit("INSERT INTO word VALUES ('b', 'second letter')")

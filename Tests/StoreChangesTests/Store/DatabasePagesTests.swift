@@ -119,9 +119,7 @@ final class DatabasePagesTests {
         #expect(try app.read { try DatabasePages(of: $0) != nil })
     }
 
-    @Test(
-        "Reading a file that a program cuts off during the transaction is an error, and the connection reads what comes back"
-    )
+    @Test("Reading a file that is truncated during the transaction fails, and works when its content is back")
     func truncated() throws {
         let store = try store(journalMode: "delete", pageSize: 4_096)
         let content = try Data(contentsOf: URL(filePath: store.path))

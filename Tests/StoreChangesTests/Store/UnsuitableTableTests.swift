@@ -22,7 +22,7 @@ struct UnsuitableTableTests {
     }
 
     @Test(
-        "A table that can't synchronize any more stops the synchronization until an update mends it, and no edit is lost",
+        "A table that can't synchronize any more stops the synchronization until an update mends it; no edit is lost",
         arguments: [
             ("note (id * 2)", "is calculated from numbers"),
             ("note (title COLLATE swiftLocalizedCompare)", "compared by swiftLocalizedCompare"),

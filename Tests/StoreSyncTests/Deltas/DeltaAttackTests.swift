@@ -74,9 +74,7 @@ struct DeltaAttackTests {
         }
     }
 
-    @Test(
-        "If a file is missing, a new device pulls the newest complete generation, and a device that knew a newer one is warned"
-    )
+    @Test("A new device pulls the newest generation with all its files; a device that knew a newer one is warned")
     func removed() async throws {
         let scene = try await Scene()
         for (generation, expected) in [(1, nil), (2, 1), (3, 2), (4, 3)] as [(Int, Int?)] {

@@ -65,9 +65,7 @@ struct ManagerKeychainTests {
         #expect(try await device.items() == ["account": "secret"])
     }
 
-    @Test(
-        "If the device's keychain is damaged, the error says to move its file away, and then the password is asked again"
-    )
+    @Test("If the device's keychain is damaged, the error says to move it away; then the password is asked again")
     func damaged() async throws {
         let fixture = try Fixture(password: "correct horse")
         _ = try await fixture.device("device").register().value
@@ -90,9 +88,7 @@ struct ManagerKeychainTests {
         _ = try await device.register().value
     }
 
-    @Test(
-        "If other users could read the device secret, the error says what to move away, and then the password is asked again"
-    )
+    @Test("If other users could read the device secret, the error says what to move; then the password is asked again")
     func unsafeSecret() async throws {
         let fixture = try Fixture(password: "correct horse")
         _ = try await fixture.device("device").register().value

@@ -70,7 +70,7 @@ struct ApplicationRemovalTests {
     }
 
     @Test(
-        "A removed application's items are removed from this device's keychain, also if it has no keys of the application",
+        "A removed application's items leave this device's keychain, also if it has no keys of the application",
         arguments: [false, true]
     )
     func items(isEncrypted: Bool) async throws {

@@ -22,9 +22,7 @@ struct ClientNoteTests {
         }
     }
 
-    @Test(
-        "Among many names, a client counts as removed by the note whose content is about it, however its name can be read"
-    )
+    @Test("Among many names, the content of a note says which client is removed, however its name can be read")
     func manyNames() async throws {
         let backend = InMemoryBackend()
         let hierarchy = ApplicationHierarchy(try RemoteIdentifier("org.example.notes"))
@@ -73,7 +71,7 @@ struct ClientNoteTests {
     }
 
     @Test(
-        "H10, H23: A note is named after the client and its remover; where nothing is sealed, TICoreDataSync's name exists too",
+        "H10, H23: A note is named after the client and its remover; an unsealed one has TICoreDataSync's name too",
         arguments: [false, true]
     )
     func savedNames(isSealed: Bool) async throws {
@@ -207,9 +205,7 @@ struct ClientNoteTests {
         _ = try await scene.a.remove(scene.client, from: fromDocument ? document : nil).value
     }
 
-    @Test(
-        "A client that was removed from the application removes nothing and changes no password until it registers again"
-    )
+    @Test("A removed client removes nothing and changes no password until it registers again")
     func removedClient() async throws {
         let scene = try await Scene(isSealed: true)
         let b = scene.b

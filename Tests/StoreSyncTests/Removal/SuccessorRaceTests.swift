@@ -142,7 +142,7 @@ struct SuccessorRaceTests {
     }
 
     @Test(
-        "H23: An application that is created again between two requests of a slower removal stays, or its user is warned",
+        "H23: An application that is created again during a slower removal stays, or its user is warned",
         arguments: servers
     )
     func application(server: SimulatedServer) async throws {

@@ -84,9 +84,7 @@ struct AutomaticBaselineTests {
         #expect(try b.synchronizationMemory()?.bytesSinceBaseline == 0)
     }
 
-    @Test(
-        "A baseline that can't be written is tried again after an hour, then after two, and any other edit isn't held up"
-    )
+    @Test("A baseline that can't be written is tried again after an hour, then after two, and delays no other edit")
     func failure() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (isFull, attempts) = (Locked(false), Locked(0))

@@ -19,9 +19,7 @@ struct FirstSynchronizationTests {
         }
     }
 
-    @Test(
-        "While another device has published its store and not yet the origin, only a watch that knows what counts tries again"
-    )
+    @Test("Before another device's origin is published, only a watch that knows what counts tries again")
     func beforeTheOrigin() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))

@@ -216,7 +216,7 @@ struct StoreWatchTests {
     }
 
     @Test(
-        "A watch retries when what the device has seen is missing or older: it may still be arriving, or be mounted later",
+        "A watch retries when what the device has seen is missing or older: it may still arrive, or be mounted",
         arguments: [
             StoreSyncError.Code.applicationMissing, .documentMissing, .identityTwice, .noUploadedStore, .rolledBack,
         ]

@@ -7,7 +7,7 @@ import Testing
 @Suite("Devices that edit at once, on storage that misbehaves", .timeLimit(.minutes(600)))
 struct SynchronizationHistoryTests {
     @Test(
-        "After all devices have synchronized, their stores are equal, and every edit is there, overwritten or in a conflict log",
+        "After all devices have synchronized, their stores are equal, and each edit is there, overwritten or logged",
         arguments: SimulatedServer.all
     )
     func histories(server: SimulatedServer) async throws {

@@ -281,7 +281,7 @@ struct SynchronizationTests {
     }
 
     @Test(
-        "A device says what its store contains after a day without edits, also if its clock was ahead when it said so last",
+        "After a day without edits a device says what its store contains, also if its clock was ahead before",
         arguments: [0, 365 * 24.0]
     )
     func acknowledging(hoursAhead: TimeInterval) async throws {

@@ -71,7 +71,7 @@ extension TakenSideTests {
     }
 
     @Test(
-        "Rows that a store and the document both have aren't doubled if the replica is lost and one side or both are taken",
+        "Rows of both store and document aren't doubled if the replica is lost and one side or both are taken",
         arguments: TakenSide.allCases
     )
     func lostState(side: TakenSide) async throws {

@@ -12,7 +12,7 @@ extension TakenSideTests {
     private func titles(_ device: Device) throws -> [String] { try device.query("SELECT title FROM note ORDER BY 1") }
 
     @Test(
-        "A device joins with rows of its own, and with a newer app than all others, which get its rows once they are updated",
+        "A device joins with own rows and a newer app; the other devices get its rows once they are updated",
         arguments: [TakenSide.local, .both]
     )
     func newerApp(side: TakenSide) async throws {
