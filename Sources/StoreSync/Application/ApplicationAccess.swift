@@ -5,7 +5,7 @@ import ThreadSupport
 
 /// How an operation reaches an application without registering this device.
 ///
-/// Operations that list or remove something take it:
+/// Operations that list or remove something take it; status, verification and the change of the password create one:
 ///
 /// ```swift
 /// let access = ApplicationAccess(application, backend: backend, state: state) { _ in .encrypted(password) }

@@ -17,12 +17,10 @@ public actor PasswordChangeOperation: Operation {
     /// Asks for the new password.
     package typealias Question = @Sendable () async throws -> Password
 
-    private let hierarchy: ApplicationHierarchy
+    private let access: ApplicationAccess
     private let password: Question
     private let parameters: PasswordParameters?
     private let hooks: any ApplicationRegistrationHooks
-    private let state: StateDirectory
-    private let delegate: ApplicationRegistrationOperation.Delegate
 
     /// Creates an operation.
     ///
@@ -60,12 +58,10 @@ public actor PasswordChangeOperation: Operation {
         state: StateDirectory,
         delegate: ApplicationRegistrationOperation.Delegate?
     ) {
-        hierarchy = ApplicationHierarchy(application)
+        access = ApplicationAccess(application, backend: backend, state: state, delegate: delegate)
         self.password = password
         self.parameters = parameters
         hooks = backend.applicationRegistrationHooks
-        self.state = state
-        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
     /// Changes the password, and returns how many passwords there have been.
@@ -85,12 +81,12 @@ public actor PasswordChangeOperation: Operation {
             context.reportProgress(0.8)
             try Task.checkCancellation()
             // Only one operation of this device relies on the claim of its client.
-            let lock = try await context.blocking { [state, key] in
-                try state.lock(.password(key), .exclusive, by: context.name)
+            let lock = try await context.blocking { [access] in
+                try access.state.lock(.password(access.key), .exclusive, by: context.name)
             }
             defer { lock.release() }
             // A device that isn't registered needs an identifier too, to recognize its own claim after an interruption.
-            let client = try await context.blocking { [state, key] in try state.clientIdentifier(for: key) }
+            let client = try await context.blocking { [access] in try access.state.clientIdentifier(for: access.key) }
             // The write changes the password, and an interruption must not hide that.
             let isChanged = try await context.shielded {
                 try await self.write(changed, insteadOf: former, by: client, context)
@@ -100,31 +96,28 @@ public actor PasswordChangeOperation: Operation {
         }
     }
 
-    private var key: ApplicationKey { ApplicationKey(hooks.backend, hierarchy.application) }
-
     /// Returns the file that wraps the key, and the key, which the former password opens if this device doesn't have it.
     ///
     /// - Throws: ``StoreSyncError`` if the password can't be changed.
     private func unlock(_ context: OperationContext) async throws -> (passwordTest: [UInt8], master: MasterKey) {
-        let unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
-        let files = try await EncryptionFiles.fetch(hooks, hierarchy)
-        let exists = try await hooks.applicationDirectoryExists(hierarchy)
-        guard exists else {
-            throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
-        }
-        let seal = try await unlocking.seal(files, context)
-        try await unlocking.refuseRemovedClient(seal, context)
+        let files = try await EncryptionFiles.fetch(hooks, access.hierarchy)
+        guard try await hooks.applicationDirectoryExists(access.hierarchy) else { throw access.missing }
+        let seal = try await access.unlocking.seal(files, context)
+        try await access.unlocking.refuseRemovedClient(seal, context)
         // An interrupted write must leave the former file.
-        guard try await hooks.backend.capabilities().contains(.atomicReplace) else {
+        guard try await access.backend.capabilities().contains(.atomicReplace) else {
             throw StoreSyncError(
                 .unsupportedStorage,
-                "\(hooks.backend.identity) doesn't replace files in one step, so the only file that opens the application could be lost. The password was not changed."
+                """
+                \(access.backend.identity) doesn't replace files in one step, so the only file that opens the application \
+                could be lost. The password was not changed.
+                """
             )
         }
         guard let master = seal.key?.master, let former = files.passwordTest else {
             throw StoreSyncError(
                 .encryptionMismatch,
-                "\(hierarchy.application) is not encrypted, so it has no password."
+                "\(access.application) is not encrypted, so it has no password."
             )
         }
         return (former, master)
@@ -137,14 +130,15 @@ public actor PasswordChangeOperation: Operation {
         by client: String,
         _ context: OperationContext
     ) async throws -> Bool {
-        guard try await hooks.changePassword(from: former, to: changed, by: client, hierarchy) else { return false }
+        let isChanged = try await hooks.changePassword(from: former, to: changed, by: client, access.hierarchy)
+        guard isChanged else { return false }
         do {
-            try await context.blocking { [state, key] in try state.noteKeyFile(changed, for: key) }
+            try await context.blocking { [access] in try access.state.noteKeyFile(changed, for: access.key) }
         } catch let error as StoreSyncError {
             throw StoreSyncError(
                 error.code,
                 """
-                The password of \(hierarchy.application) is changed, but this device couldn't note that. \
+                The password of \(access.application) is changed, but this device couldn't note that. \
                 \(error.message) Then run the command again with the same new password.
                 """,
                 cause: error
@@ -158,7 +152,7 @@ public actor PasswordChangeOperation: Operation {
         StoreSyncError(
             .busy,
             """
-            The new password of \(hierarchy.application) was not saved, probably because another device is changing \
+            The new password of \(access.application) was not saved, probably because another device is changing \
             the password. Find out which password is valid now, then try again.
             """
         )

@@ -6,12 +6,9 @@ import ThreadSupport
 
 /// Lists an application's clients, documents and stores, without registering or changing anything.
 public actor StatusOperation: Operation {
-    private let hierarchy: ApplicationHierarchy
-    private let backend: any RemoteBackend
+    private let access: ApplicationAccess
     private let applicationHooks: any ApplicationRegistrationHooks
     private let documentHooks: any DocumentRegistrationHooks
-    private let state: StateDirectory
-    private let delegate: ApplicationRegistrationOperation.Delegate
 
     /// Creates an operation.
     ///
@@ -26,13 +23,13 @@ public actor StatusOperation: Operation {
         state: StateDirectory,
         delegate: ApplicationRegistrationOperation.Delegate? = nil
     ) {
-        hierarchy = ApplicationHierarchy(application)
-        self.backend = backend
+        access = ApplicationAccess(application, backend: backend, state: state, delegate: delegate)
         applicationHooks = backend.applicationRegistrationHooks
         documentHooks = backend.documentRegistrationHooks
-        self.state = state
-        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
+
+    private nonisolated var hierarchy: ApplicationHierarchy { access.hierarchy }
+    private nonisolated var state: StateDirectory { access.state }
 
     /// Lists everything in four rounds of requests, however many documents there are.
     ///
@@ -40,25 +37,21 @@ public actor StatusOperation: Operation {
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationStatus {
         try await translatingErrors {
-            let key = ApplicationKey(backend, hierarchy.application)
-            let own = try await context.blocking { [state] in try state.peekClientIdentifier(for: key) }
+            let own = try await context.blocking { [access] in try access.state.peekClientIdentifier(for: access.key) }
             async let exists = applicationHooks.applicationDirectoryExists(hierarchy)
             async let encryption = EncryptionFiles.fetch(applicationHooks, hierarchy)
             async let clients = applicationHooks.listClients(hierarchy)
             async let documents = documentHooks.listDocuments(hierarchy)
-            guard try await exists else {
-                throw StoreSyncError.applicationMissing(hierarchy.application, at: backend.identity)
-            }
-            let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
-            let (seal, encrypted) = try await open(unlocking, encryption, context)
+            guard try await exists else { throw access.missing }
+            let (seal, encrypted) = try await open(encryption, context)
             let (clientNames, documentNames) = try await (clients, documents)
-            let reader = HierarchyReader(hierarchy: hierarchy, seal: seal, backend: backend)
+            let reader = HierarchyReader(hierarchy: hierarchy, seal: seal, backend: access.backend)
             async let clientInfos = reader.clients(clientNames)
-            async let lost = lostDocuments(besides: documentNames, key, seal, context)
+            async let lost = lostDocuments(besides: documentNames, seal, context)
             let listed = try await self.documents(documentNames, of: clientNames, reader, context)
             let infos = try await clientInfos
             return ApplicationStatus(
-                application: hierarchy.application,
+                application: access.application,
                 client: own,
                 encryption: encrypted,
                 clients: infos.map { client in
@@ -80,12 +73,12 @@ public actor StatusOperation: Operation {
     }
 
     private func open(
-        _ unlocking: ApplicationUnlocking,
         _ files: EncryptionFiles,
         _ context: OperationContext
     ) async throws -> (ApplicationSeal, ApplicationStatus.Encryption?) {
+        let unlocking = access.unlocking
         guard let sealed = try await unlocking.inspect(files, context) else {
-            return (ApplicationSeal(application: hierarchy.application, key: nil), nil)
+            return (ApplicationSeal(application: access.application, key: nil), nil)
         }
         // Determined before the application is opened, which asks for a password if there are no keys.
         let hasKeys = try await unlocking.keptKey(of: sealed.info.epoch, context) != nil
@@ -122,7 +115,7 @@ public actor StatusOperation: Operation {
         _ reader: HierarchyReader,
         _ context: OperationContext
     ) async throws -> [DocumentPart] {
-        let hooks = backend.wholeStoreDownloadHooks
+        let hooks = access.backend.wholeStoreDownloadHooks
         async let published = documents.concurrentMap { [hierarchy] in
             try await PublishedStores.list(hooks, hierarchy.document($0))
         }
@@ -178,13 +171,12 @@ public actor StatusOperation: Operation {
     /// The documents that this device knows and that are missing, without an authentic note on their deletion.
     private func lostDocuments(
         besides listed: [RemoteIdentifier],
-        _ key: ApplicationKey,
         _ seal: ApplicationSeal,
         _ context: OperationContext
     ) async throws -> [ApplicationStatus.Unreadable] {
         let known = try await context.blocking { [self] in
-            try state.documents(of: key).filter { !listed.contains($0) }.map {
-                ($0, try state.integrityKey(for: documentKey($0)) ?? "")
+            try state.documents(of: access.key).filter { !listed.contains($0) }.map {
+                ($0, try state.integrityKey(for: access.key($0)) ?? "")
             }
         }
         let lost = try await known.concurrentMap {
@@ -200,7 +192,7 @@ public actor StatusOperation: Operation {
         _ listed: Listed,
         isEncrypted: Bool
     ) throws -> ApplicationStatus.Unreadable? {
-        let (key, path) = (documentKey(listed.document), hierarchy.document(listed.document).documentInfo)
+        let (key, path) = (access.key(listed.document), hierarchy.document(listed.document).documentInfo)
         guard try state.integrityKey(for: key) != nil, listed.info.unreadable == nil else { return nil }
         guard let info = listed.info.value else { return .init(.documentInfoMissing, at: path) }
         guard let current = info.integrityKey,
@@ -214,7 +206,7 @@ public actor StatusOperation: Operation {
         from listed: Listed,
         _ manifests: [StoreManifest]
     ) throws -> [ApplicationStatus.Unreadable] {
-        let key = documentKey(listed.document)
+        let key = access.key(listed.document)
         guard let integrityKey = try state.integrityKey(for: key) else { return [] }
         let hierarchy = hierarchy.document(listed.document)
         let missing = try state.rollbackMemory(for: key, integrityKey).missing(from: listed.published.names, manifests)
@@ -229,11 +221,6 @@ public actor StatusOperation: Operation {
         }
     }
 
-    private nonisolated func documentKey(_ document: RemoteIdentifier) -> DocumentKey {
-        let application = ApplicationKey(backend, hierarchy.application)
-        return DocumentKey(application: application, document: document.rawValue)
-    }
-
     /// Reads the newest manifest of each client and the manifests that this device has opened, of all documents.
     ///
     /// A few manifests are read at a time.
@@ -245,7 +232,7 @@ public actor StatusOperation: Operation {
     ) async throws -> [RemoteIdentifier: [Reading<StoreManifest>]] {
         let wanted = try await context.blocking { [self] in
             try listed.flatMap { listed in
-                let key = documentKey(listed.document)
+                let key = access.key(listed.document)
                 let remembered = try state.integrityKey(for: key)
                 let memory = try remembered.map { try state.rollbackMemory(for: key, $0) }
                 let known = listed.published.names.intersection(memory?.newest ?? [])

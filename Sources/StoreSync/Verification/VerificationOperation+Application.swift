@@ -18,7 +18,7 @@ extension VerificationOperation {
             repairs = false
             return try await unlock(withoutRegistration: files, context)
         }
-        let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
+        let unlocking = access.unlocking
         let inspected: ApplicationUnlocking.Sealed?
         do {
             inspected = try await unlocking.inspect(files, context)
@@ -61,8 +61,7 @@ extension VerificationOperation {
     ) async throws -> Bool {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         guard pin?.isEncrypted ?? (files.hasSalt || files.passwordTest != nil) else { return true }
-        let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
-        guard let epoch = pin?.epoch, let epochKey = try await unlocking.keptKey(of: epoch, context) else {
+        guard let epoch = pin?.epoch, let epochKey = try await access.unlocking.keptKey(of: epoch, context) else {
             return false
         }
         try await checkSalt(epoch: epoch)

@@ -7,13 +7,10 @@ import SyncCryptography
 /// With `repairs`, the operation finishes what this device left unfinished and removes what it left behind. What other
 /// devices left is only reported.
 public actor VerificationOperation: Operation {
-    let hierarchy: ApplicationHierarchy
+    let access: ApplicationAccess
     /// Whether this attempt repairs what this device left: not if the state of the application is unknown.
     var repairs = false
-    let backend: any RemoteBackend
     let hooks: any VerificationHooks
-    let state: StateDirectory
-    let delegate: ApplicationRegistrationOperation.Delegate
     private let mayRepair: Bool
     var seal: ApplicationSeal
     var report = VerificationReport()
@@ -39,20 +36,18 @@ public actor VerificationOperation: Operation {
         state: StateDirectory,
         delegate: ApplicationRegistrationOperation.Delegate? = nil
     ) {
-        hierarchy = ApplicationHierarchy(application)
+        access = ApplicationAccess(application, backend: backend, state: state, delegate: delegate)
         seal = ApplicationSeal(application: application, key: nil)
         mayRepair = repairs
-        self.backend = backend
         hooks = backend.verificationHooks
-        self.state = state
-        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
-    var key: ApplicationKey { ApplicationKey(backend, hierarchy.application) }
+    nonisolated var hierarchy: ApplicationHierarchy { access.hierarchy }
+    nonisolated var backend: any RemoteBackend { access.backend }
+    nonisolated var state: StateDirectory { access.state }
+    nonisolated var key: ApplicationKey { access.key }
 
-    func key(of document: DocumentHierarchy) -> DocumentKey {
-        DocumentKey(application: key, document: document.document.rawValue)
-    }
+    func key(of document: DocumentHierarchy) -> DocumentKey { access.key(document.document) }
 
     /// Verifies the application.
     ///
@@ -61,9 +56,7 @@ public actor VerificationOperation: Operation {
         beginAttempt()
         return try await translatingErrors {
             try await checkStagings(context)
-            guard try await applicationExists() else {
-                throw StoreSyncError.applicationMissing(hierarchy.application, at: backend.identity)
-            }
+            guard try await applicationExists() else { throw access.missing }
             var failure: (any Error)?
             do {
                 try await checkFiles(context)
