@@ -7,7 +7,7 @@ package enum DatabaseFault: Sendable {
     case damage
     /// Reading the file failed.
     case reading
-    /// The file is whole, but SQLite can't parse its schema, which a newer version may have written.
+    /// The file is intact, but SQLite can't parse its schema, which a newer version may have written.
     case unknownSchema
 
     /// Says that files couldn't be read, and what to do.
@@ -68,7 +68,7 @@ extension DatabaseQueue {
             }
         } catch let error as DatabaseError {
             switch error.resultCode {
-            case .SQLITE_CORRUPT: return isWholeWithoutSchema(path) ? .unknownSchema : .damage
+            case .SQLITE_CORRUPT: return isIntactWithoutSchema(path) ? .unknownSchema : .damage
             // Without the app's collations SQLite can't check every index. Then what it has reported counts.
             case .SQLITE_NOTADB, .SQLITE_ERROR: return .damage
             default: return nil
@@ -79,15 +79,15 @@ extension DatabaseQueue {
     }
 
     /// Whether SQLite finds no damage in those tables of a database whose definitions it can parse.
-    private static func isWholeWithoutSchema(_ path: String) -> Bool {
+    private static func isIntactWithoutSchema(_ path: String) -> Bool {
         let isSound = try? check(path, .ofPages) { db in
             let stored = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
-            return try String.fetchAll(db, sql: stored).allSatisfy { try isWhole($0, db) }
+            return try String.fetchAll(db, sql: stored).allSatisfy { try isIntact($0, db) }
         }
         return isSound ?? false
     }
 
-    private static func isWhole(_ table: String, _ db: Database) throws -> Bool {
+    private static func isIntact(_ table: String, _ db: Database) throws -> Bool {
         do {
             return try String.fetchAll(db, sql: "PRAGMA quick_check(\(table.quotedDatabaseIdentifier))") == ["ok"]
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {

@@ -267,5 +267,5 @@ public actor WebDAVBackend: RemoteBackend {
 
 extension HTTPResponse {
     /// Whether a request succeeded completely: an answer of 207 lists failures, and one of 200 may be a login page's.
-    var isWholeSuccess: Bool { [201, 204].contains(status) }
+    var isCompleteSuccess: Bool { [201, 204].contains(status) }
 }

@@ -93,10 +93,10 @@ extension S3Backend {
         _ copied: (String) -> String
     ) async throws {
         let left = Set(try await everything(below: source).map { Key($0.key) })
-        let isWhole = left.isSuperset(of: keys.map { Key($0) })
+        let isSourceComplete = left.isSuperset(of: keys.map { Key($0) })
         try await removeObjects(
             keys.filter { left.contains(Key($0)) }.map { copied($0) }
-                + (isWhole ? [location.directoryKey(destination)] : []),
+                + (isSourceComplete ? [location.directoryKey(destination)] : []),
             destination
         )
     }

@@ -47,8 +47,8 @@ extension S3Backend {
         liveUploads.insert(upload.identifier)
         defer { liveUploads.remove(upload.identifier) }
         async let swept: Void = sweep()
-        let isWhole = next.bytes.isEmpty && next.isLast && number > 0
-        let count = isWhole ? number : try await send(next, rest: &rest, of: &upload, after: number)
+        let hasAllParts = next.bytes.isEmpty && next.isLast && number > 0
+        let count = hasAllParts ? number : try await send(next, rest: &rest, of: &upload, after: number)
         let headers = try await completeAlone(&upload, count: count)
         await swept
         return headers

@@ -63,7 +63,7 @@ extension WebDAVBackend {
         let response = try await transport.send(request)
         await response.discard()
         // The server has found the destination if it refuses to replace it.
-        if response.isWholeSuccess || response.status == 412 { destinationForm = form }
+        if response.isCompleteSuccess || response.status == 412 { destinationForm = form }
         return response
     }
 }

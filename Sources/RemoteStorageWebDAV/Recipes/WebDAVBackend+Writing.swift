@@ -83,7 +83,7 @@ extension WebDAVBackend {
             )
             await response.discard()
             // Without atomic PUT, the file has a name of its own, so that no former file can be taken for it.
-            if response.isWholeSuccess || response.isSuccess && !profile.putsAtomically {
+            if response.isCompleteSuccess || response.isSuccess && !profile.putsAtomically {
                 return try await arrived(counted, at: path)
             }
             // The success may be a login page's. A condition may fail only because an earlier attempt was carried out.
@@ -224,7 +224,7 @@ extension WebDAVBackend {
             do {
                 let target = location.target(destination, isDirectory: isDirectory)
                 let response = try await send(request, of: source, withDestination: target)
-                if response.isWholeSuccess { return .moved }
+                if response.isCompleteSuccess { return .moved }
                 guard method == .move, response.wasRepeated || response.isSuccess,
                     try await hasMoved(source, to: destination)
                 else { return .refused(response) }

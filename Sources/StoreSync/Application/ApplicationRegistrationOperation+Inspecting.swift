@@ -83,7 +83,7 @@ extension ApplicationRegistrationOperation {
 
     /// Refuses keys without a registration: it's missing or still arriving, or the keys are another program's.
     private func refuseKeysWithoutRegistration(_ files: EncryptionFiles) async throws {
-        guard files.hasSalt || files.passwordTest != nil else { return }
+        guard files.hasAnyKeyFile else { return }
         // Files in another program's format throw an error of their own.
         if let salt = try await hooks.fetchSalt(hierarchy) { _ = try SaltFile(salt) }
         if let passwordTest = files.passwordTest { _ = try KeyFile(passwordTest) }

@@ -81,7 +81,7 @@ extension ApplicationRegistrationOperation {
     /// Refuses to replace a tree with clients but no registration or keys: it's TICoreDataSync's, or still arriving.
     private func refuseStrangers() async throws {
         let files = try await EncryptionFiles.fetch(hooks, hierarchy)
-        guard !files.hasSalt, files.passwordTest == nil, try await !hooks.listClients(hierarchy).isEmpty else { return }
+        guard !files.hasAnyKeyFile, try await !hooks.listClients(hierarchy).isEmpty else { return }
         throw StoreSyncError(
             .applicationIncomplete,
             """

@@ -71,8 +71,7 @@ extension ApplicationRegistrationOperation {
             if current != nil { return try await settle(aside, beside: ReplacedApplication(registration: current)) }
             if aside.isLate { return }
             // Devices that write late have no keys to write: this is a new application that hasn't arrived completely.
-            let keys = try await EncryptionFiles.fetch(hooks, hierarchy)
-            guard !keys.hasSalt, keys.passwordTest == nil else { return }
+            guard try await !EncryptionFiles.fetch(hooks, hierarchy).hasAnyKeyFile else { return }
             let late = try hierarchy.staged(
                 as: AsideName(application: request.application, epoch: aside.name.epoch).name
             )

@@ -12,6 +12,11 @@ struct EncryptionFiles: Sendable {
     /// `Encryption/test.ticdsync`, byte for byte.
     var passwordTest: [UInt8]?
 
+    /// Whether the two files exist that give the keys to a device with the password.
+    var hasAllKeyFiles: Bool { hasSalt && passwordTest != nil }
+    /// Whether one of them exists, or both.
+    var hasAnyKeyFile: Bool { hasSalt || passwordTest != nil }
+
     static func fetch(
         _ hooks: any ApplicationRegistrationHooks,
         _ hierarchy: ApplicationHierarchy
@@ -62,10 +67,11 @@ struct ApplicationUnlocking: Sendable {
 
     /// Refuses an application that was encrypted when this device last saw it and now lacks a part of its encryption.
     func checkPin(_ pin: ApplicationPin?, _ info: RegistrationInfo?, _ files: EncryptionFiles) throws(StoreSyncError) {
-        let isWhole = info?.isEncrypted == true && files.hasSalt && files.passwordTest != nil
-        if let pin, pin.isEncrypted, !isWhole { throw downgraded(info, files) }
+        if let pin, pin.isEncrypted, info?.isEncrypted != true || !files.hasAllKeyFiles {
+            throw downgraded(info, files)
+        }
         // No device creates such an application: `none` has replaced the suite in the registration.
-        if let info, !info.isEncrypted, files.hasSalt || files.passwordTest != nil {
+        if let info, !info.isEncrypted, files.hasAnyKeyFile {
             throw StoreSyncError(
                 .encryptionDowngraded,
                 """
@@ -97,7 +103,7 @@ struct ApplicationUnlocking: Sendable {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
         try checkPin(pin, registration?.info, files)
-        guard registration != nil || !files.hasSalt && files.passwordTest == nil else { throw registrationMissing }
+        guard registration != nil || !files.hasAnyKeyFile else { throw registrationMissing }
         guard let registration else {
             try await requireLegacyTree()
             return nil

@@ -28,7 +28,7 @@ struct DeltaBase: Sendable {
             guard let head = manifests.first(where: { $0.name == names.last }),
                 let chain = try? StoreChain(head, among: manifests), chain.references == subject.uploads,
                 head[.store]?.contentRoot.description == subject.contentRoot,
-                head[.store]?.size == subject.byteCount, chain.isWhole(try await listed, trust)
+                head[.store]?.size == subject.byteCount, chain.isComplete(try await listed, trust)
             else { return nil }
             return DeltaBase(chain: chain, blocks: blocks)
         } catch is RemoteError {
@@ -58,7 +58,7 @@ extension StoreChain {
     ///   - trust: What this device knows about the uploads.
     /// - Returns: Whether each file has the size that its manifest names and, if this device sent it, the tag that it
     ///   was sent with.
-    func isWhole(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust = UploadTrust()) -> Bool {
+    func isComplete(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust = UploadTrust()) -> Bool {
         broken(lists, trust).isEmpty
     }
 

@@ -63,13 +63,13 @@ struct StoreChoice: Sendable {
         }
         while true {
             let candidates = candidates
-            let (whole, partial) = try await partition(candidates)
-            if whole.count == candidates.count { return try await choose(among: whole) }
+            let (complete, partial) = try await partition(candidates)
+            if complete.count == candidates.count { return try await choose(among: complete) }
             // A manifest whose files haven't arrived counts as not arrived. Then an upload that it includes may be the
             // newest.
             incomplete += partial.map(\.name)
             self.manifests.removeAll { manifest in
-                candidates.contains(manifest) && !whole.contains { $0.head == manifest }
+                candidates.contains(manifest) && !complete.contains { $0.head == manifest }
             }
             warnings += partial.map { "The files of \($0.name) have not all arrived. It isn't used." }
         }
@@ -88,10 +88,10 @@ struct StoreChoice: Sendable {
     }
 
     /// Returns the newest upload that a listing shows as complete on the remote and that needs no damaged upload.
-    func whole(besides damaged: UploadName) async -> UploadName? {
+    func completeUpload(besides damaged: UploadName) async -> UploadName? {
         for manifest in manifests.sorted(by: { $0.name > $1.name }) where manifest.name != damaged {
             guard let chain = try? StoreChain(manifest, among: manifests),
-                !chain.references.contains(damaged.reference), (try? await isWhole(chain)) == true
+                !chain.references.contains(damaged.reference), (try? await isComplete(chain)) == true
             else { continue }
             return manifest.name
         }
@@ -99,15 +99,15 @@ struct StoreChoice: Sendable {
     }
 
     /// Returns whether all files of an upload have arrived, as far as their sizes show it.
-    func isWhole(_ name: UploadName) async throws -> Bool {
+    func isComplete(_ name: UploadName) async throws -> Bool {
         guard let manifest = manifests.first(where: { $0.name == name }),
             let chain = try? StoreChain(manifest, among: manifests)
         else { return false }
-        return try await isWhole(chain)
+        return try await isComplete(chain)
     }
 
-    private func isWhole(_ chain: StoreChain) async throws -> Bool {
-        try await chain.isWhole(catalog.files(of: chain.manifests.map(\.name)))
+    private func isComplete(_ chain: StoreChain) async throws -> Bool {
+        try await chain.isComplete(catalog.files(of: chain.manifests.map(\.name)))
     }
 
     private var catalog: UploadCatalog { UploadCatalog(hooks, document) }
@@ -126,8 +126,8 @@ struct StoreChoice: Sendable {
     /// An upload that doesn't fit the upload that it builds on, or with a file that is too large, is in neither list.
     private mutating func partition(
         _ candidates: [StoreManifest]
-    ) async throws -> (whole: [StoreChain], partial: [StoreManifest]) {
-        var result: (whole: [StoreChain], partial: [StoreManifest]) = ([], [])
+    ) async throws -> (complete: [StoreChain], partial: [StoreManifest]) {
+        var result: (complete: [StoreChain], partial: [StoreManifest]) = ([], [])
         var chains: [StoreChain] = []
         for head in candidates {
             guard seal.isEncrypted || !head.isDelta else {
@@ -145,8 +145,8 @@ struct StoreChoice: Sendable {
         }
         let lists = try await catalog.files(of: Array(Set(chains.flatMap(\.manifests).map(\.name))))
         for chain in chains {
-            if chain.isWhole(lists) {
-                result.whole.append(chain)
+            if chain.isComplete(lists) {
+                result.complete.append(chain)
             } else if let path = chain.oversizedFile(lists, in: hierarchy) {
                 noteOversized(path, of: chain.head)
             } else {

@@ -146,7 +146,7 @@ extension WholeStoreDownloadOperation {
             )
         case .upload(let base):
             guard !request.acceptsRollback, let manifest, manifest.name != base, !manifest.includes.contains(base),
-                try await !plan.choice.isWhole(base)
+                try await !plan.choice.isComplete(base)
             else { return }
             throw StoreSyncError(
                 .localChanges,

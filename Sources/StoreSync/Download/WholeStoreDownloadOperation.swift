@@ -176,7 +176,7 @@ public actor WholeStoreDownloadOperation: Operation {
         } catch {
             // Without a manifest no later pull recognizes what was downloaded.
             if plan.source.manifest == nil || !Self.keepsDownload(after: error) { await discard(plan, context) }
-            throw await namingWholeUpload(error, plan)
+            throw await namingCompleteUpload(error, plan)
         }
         await discard(plan, context)
     }
@@ -259,13 +259,13 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     /// Returns the error of a damaged upload, with the name of an older upload that can be pulled.
-    private func namingWholeUpload(_ error: any Error, _ plan: DownloadPlan) async -> any Error {
+    private func namingCompleteUpload(_ error: any Error, _ plan: DownloadPlan) async -> any Error {
         let damages: Set<StoreSyncError.Code> = [.corrupt, .tampered, .orphan]
         guard var damage = error as? StoreSyncError, damages.contains(damage.code),
-            let name = plan.source.manifest?.name, let whole = await plan.choice.whole(besides: name)
+            let name = plan.source.manifest?.name, let complete = await plan.choice.completeUpload(besides: name)
         else { return error }
         damage.message +=
-            " \(whole.atStart) is complete: pull it with --from \(whole.client) --generation \(whole.generation)."
+            " \(complete.atStart) is complete: pull it with --from \(complete.client) --generation \(complete.generation)."
         return damage
     }
 

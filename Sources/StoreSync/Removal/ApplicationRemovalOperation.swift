@@ -131,8 +131,8 @@ public actor ApplicationRemovalOperation: Operation {
     private func begin(_ begun: BegunRemoval?, _ context: OperationContext) async throws -> Begun {
         let files = try await EncryptionFiles.fetch(registration, hierarchy)
         let info = files.registration.flatMap { try? RegistrationInfo($0, at: hierarchy.registration) }
-        let isWhole = info.map { !$0.isEncrypted || files.hasSalt && files.passwordTest != nil } ?? false
-        if let begun, !isWhole, try await isRemainder(of: begun, info, files) {
+        let isComplete = info.map { !$0.isEncrypted || files.hasAllKeyFiles } ?? false
+        if let begun, !isComplete, try await isRemainder(of: begun, info, files) {
             return Begun(removal: begun, seal: nil, passwordTest: files.passwordTest)
         }
         let seal = try await access.sealForRemoval(context)
@@ -141,7 +141,7 @@ public actor ApplicationRemovalOperation: Operation {
         return Begun(removal: begun, seal: seal, passwordTest: files.passwordTest)
     }
 
-    /// Whether an application that isn't whole is left from the removal that this device has begun.
+    /// Whether an application that isn't complete is left from the removal that this device has begun.
     ///
     /// Without a registration it may be another application that is still arriving.
     private func isRemainder(

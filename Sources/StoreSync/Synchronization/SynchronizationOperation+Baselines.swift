@@ -213,14 +213,14 @@ extension SynchronizationOperation {
     struct Baselines: Sendable {
         var all: [SyncBaseline]
         /// Those whose files have all arrived, as far as listings of their folders show it.
-        var whole: [SyncBaseline]
+        var complete: [SyncBaseline]
         /// The digests of their stores.
         var contents: [UploadName: ContentRoot]
         /// The uploads that aren't baselines.
         var pushes: Set<UploadName>
 
         /// The newest two that contain change sets and whose files have all arrived.
-        var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
+        var newest: [SyncBaseline] { SyncBaseline.newest(of: complete.filter { $0.total > 0 }) }
     }
 
     /// Finds the baselines on the remote.
@@ -231,17 +231,17 @@ extension SynchronizationOperation {
         let manifests = try await catalog.manifests(of: stores.considered).manifests
         let lists = try await listed
         var contents: [UploadName: ContentRoot] = [:]
-        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isWhole: Bool)? in
+        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isComplete: Bool)? in
             let isFirst = manifest.name == origin.baseline
             guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
             let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
             contents[manifest.name] = manifest[.store]?.contentRoot
-            let isWhole = (try? StoreChain(manifest, among: manifests))?.isWhole(lists) ?? false
-            return (SyncBaseline(upload: manifest.name, vector: vector), isWhole)
+            let isComplete = (try? StoreChain(manifest, among: manifests))?.isComplete(lists) ?? false
+            return (SyncBaseline(upload: manifest.name, vector: vector), isComplete)
         }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
         return Baselines(
             all: found.map(\.baseline),
-            whole: found.filter(\.isWhole).map(\.baseline),
+            complete: found.filter(\.isComplete).map(\.baseline),
             contents: contents,
             pushes: Set(manifests.filter { $0.synchronized == nil && $0.name != origin.baseline }.map(\.name))
         )
@@ -249,7 +249,7 @@ extension SynchronizationOperation {
 
     /// Returns the newest of the baselines on the remote whose files have all arrived.
     func newest(of baselines: Baselines) throws -> SyncBaseline {
-        guard let newest = baselines.whole.first else {
+        guard let newest = baselines.complete.first else {
             throw StoreSyncError(
                 .noUploadedStore,
                 """

@@ -84,7 +84,7 @@ extension SynchronizationOperation {
         let failure = "Edits that the remote lost can't be taken from a baseline; the next try is in a day."
         let warnings = try await warning(failure) {
             let integrated = try await replica.using(context) { try $0.integratedPublishedSets().mapValues(\.sequence) }
-            for baseline in try await baselines(since: replica.origin).whole
+            for baseline in try await baselines(since: replica.origin).complete
             where !baseline.isContained(in: integrated, and: sets) {
                 guard let checkpoint = try await beginning(with: baseline, replica.origin, context).checkpoint else {
                     continue

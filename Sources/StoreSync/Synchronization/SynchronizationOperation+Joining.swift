@@ -154,7 +154,7 @@ extension SynchronizationOperation {
             let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
             return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
         }
-        if let lost = baseline, !baselines.whole.contains(lost) {
+        if let lost = baseline, !baselines.complete.contains(lost) {
             guard request.takenSide != nil else { throw incomplete(lost.upload) }
             baseline = nil
         }
@@ -217,7 +217,8 @@ extension SynchronizationOperation {
         }
         guard request.takenSide == nil else { return .unrelated }
         let root = try await contentRoot(context)
-        if let equal = baselines.whole.first(where: { baselines.contents[$0.upload] == root }) { return .copy(equal) }
+        let equal = baselines.complete.first { baselines.contents[$0.upload] == root }
+        if let equal { return .copy(equal) }
         guard let record, let base = record.base, record.contained.contains(origin.baseline),
             !baselines.pushes.contains(base), !isOtherFile
         else { return .unrelated }

@@ -22,8 +22,8 @@ extension WholeStoreUploadOperation {
     }
 
     /// Returns the manifests whose uploads are complete on the remote, as far as a listing of their folders shows it.
-    func whole(
-        _ manifests: [StoreManifest],
+    func complete(
+        among manifests: [StoreManifest],
         _ published: PublishedStores,
         _ context: OperationContext
     ) async throws -> [StoreManifest] {

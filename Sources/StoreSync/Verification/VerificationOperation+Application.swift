@@ -60,7 +60,7 @@ extension VerificationOperation {
         _ context: OperationContext
     ) async throws -> Bool {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
-        guard pin?.isEncrypted ?? (files.hasSalt || files.passwordTest != nil) else { return true }
+        guard pin?.isEncrypted ?? files.hasAnyKeyFile else { return true }
         guard let epoch = pin?.epoch, let epochKey = try await access.unlocking.keptKey(of: epoch, context) else {
             return false
         }
