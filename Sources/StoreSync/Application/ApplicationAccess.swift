@@ -42,6 +42,13 @@ public struct ApplicationAccess: Sendable {
     var unlocking: ApplicationUnlocking { ApplicationUnlocking(hierarchy, backend, state, delegate: delegate) }
     var missing: StoreSyncError { .applicationMissing(application, at: backend.identity) }
 
+    func documentNotFound(_ document: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .documentNotFound,
+            "\(application) has no document \(document). storesync list documents lists its documents."
+        )
+    }
+
     func key(_ document: RemoteIdentifier) -> DocumentKey { DocumentKey(application: key, document: document.rawValue) }
 
     /// Returns the seal of the application's files without changing this device's memory.

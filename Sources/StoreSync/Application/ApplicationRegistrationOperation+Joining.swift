@@ -158,11 +158,7 @@ extension ApplicationRegistrationOperation {
         if !isLegacy, !remote.missingParts.isEmpty { try await completeStructure() }
         context.reportProgress(0.6)
         let (client, seal) = (membership.client, membership.seal)
-        let path = hierarchy.deviceInfo(client)
-        let known = remote.deviceInfo.flatMap { bytes in
-            try? DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
-        }
-        if known == nil {
+        if remote.deviceInfo.flatMap({ try? seal.deviceInfo($0, of: client, hierarchy) }) == nil {
             try await hooks.createClientDeviceDirectory(client, hierarchy)
             try await hooks.saveDeviceInfo(deviceInfo(membership), of: client, hierarchy)
         }

@@ -293,10 +293,7 @@ public actor DocumentRegistrationOperation: Operation {
         let notes = clientNotes(found.key)
         try await others.concurrentMap { [application] client, deviceInfo in
             // The client's info moves into the note, and so under the note's seal.
-            let path = application.hierarchy.deviceInfo(client)
-            let known = deviceInfo.flatMap { bytes in
-                try? DeviceInfo(application.seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
-            }
+            let known = deviceInfo.flatMap { try? application.seal.deviceInfo($0, of: client, application.hierarchy) }
             try await notes.save(known ?? DeviceInfo(nothingKnownOf: client), on: client, by: application.client)
         }
         // A client that has registered meanwhile needs no note. It reads the notes once its directories exist, so it finds

@@ -86,10 +86,7 @@ public actor ClientListOperation: Operation {
         case (nil, _?) where document.info.unreadable == nil:
             throw StoreSyncError(.documentDeleted, "\(document.document) was deleted.")
         case (nil, nil) where document.info.unreadable == nil:
-            throw StoreSyncError(
-                .documentNotFound,
-                "\(access.application) has no document \(document.document). storesync list documents lists its documents."
-            )
+            throw access.documentNotFound(document.document)
         default: break
         }
     }

@@ -38,11 +38,10 @@ struct HierarchyReader: Sendable {
     func clients(_ clients: [RemoteIdentifier]) async throws -> [Client] {
         let hooks = backend.applicationRegistrationHooks
         return try await clients.concurrentMap { client in
-            let path = hierarchy.deviceInfo(client)
-            let info = try await Reading.of(path) {
+            let info = try await Reading.of(hierarchy.deviceInfo(client)) {
                 try await hooks.fetchDeviceInfo(of: client, hierarchy)
             } _: { bytes throws(StoreSyncError) in
-                try DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
+                try seal.deviceInfo(bytes, of: client, hierarchy)
             }
             return Client(client: client, info: info)
         }
@@ -57,13 +56,12 @@ struct HierarchyReader: Sendable {
     /// - Throws: What the backend throws.
     func document(_ document: RemoteIdentifier, of registered: [RemoteIdentifier]) async throws -> Document {
         let (hooks, hierarchy) = (backend.documentRegistrationHooks, hierarchy.document(document))
-        let path = hierarchy.documentInfo
         async let found = backend.clients(of: hierarchy)
         async let notes = hooks.listClientNotes(in: hierarchy.deletedClients)
-        let info = try await Reading.of(path) {
+        let info = try await Reading.of(hierarchy.documentInfo) {
             try await hooks.fetchDocumentInfo(hierarchy)
         } _: { bytes throws(StoreSyncError) in
-            try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
+            try seal.documentInfo(bytes, hierarchy)
         }
         let identity = DocumentIdentity(document: document, integrityKey: info.value?.integrityKey ?? "")
         let clients = try await found.intersection(registered)

@@ -167,11 +167,9 @@ public actor ApplicationRemovalOperation: Operation {
     private func announce(_ documents: [RemoteIdentifier], _ seal: ApplicationSeal) async throws {
         let notes = DeletedDocumentNotes(hierarchy: hierarchy, seal: seal, backend: access.backend)
         try await documents.concurrentMap { [documents = self.documents, hierarchy] document in
-            let path = hierarchy.document(document).documentInfo
-            let stored = try await documents.fetchDocumentInfo(hierarchy.document(document))
-            let info = stored.flatMap { bytes in
-                try? DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
-            }
+            let hierarchy = hierarchy.document(document)
+            let stored = try await documents.fetchDocumentInfo(hierarchy)
+            let info = stored.flatMap { try? seal.documentInfo($0, hierarchy) }
             if let info { try await notes.save(info, of: document) }
         }
     }

@@ -88,14 +88,10 @@ public actor ClientRemovalOperation: Operation {
         _ seal: ApplicationSeal,
         _ context: OperationContext
     ) async throws -> ClientRemoval {
-        let path = hierarchy.documentInfo
         guard let bytes = try await documents.fetchDocumentInfo(hierarchy) else {
-            throw StoreSyncError(
-                .documentNotFound,
-                "\(access.application) has no document \(hierarchy.document). Check the name."
-            )
+            throw access.documentNotFound(hierarchy.document)
         }
-        let info = try DocumentInfo(seal.open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
+        let info = try seal.documentInfo(bytes, hierarchy)
         let identity = DocumentIdentity(document: hierarchy.document, integrityKey: info.integrityKey ?? "")
         let notes = ClientNotes(subject: .document(hierarchy, identity), seal: seal, hooks: documents)
         let registered = try await access.backend.clients(of: hierarchy)
@@ -125,10 +121,8 @@ public actor ClientRemovalOperation: Operation {
                 "\(place) has no client \(client). storesync list clients lists its clients."
             )
         }
-        let path = hierarchy.deviceInfo(client)
-        let info = try await registration.fetchDeviceInfo(of: client, hierarchy).flatMap { bytes in
-            try? DeviceInfo(notes.seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
-        }
+        let info = try await registration.fetchDeviceInfo(of: client, hierarchy)
+            .flatMap { try? notes.seal.deviceInfo($0, of: client, hierarchy) }
         // A device that isn't registered needs an identifier too, for the name of the note that only it writes.
         let remover = try await context.blocking { [access] in try access.state.clientIdentifier(for: access.key) }
         try await notes.save(

@@ -86,8 +86,7 @@ public actor DocumentRemovalOperation: Operation {
         guard let stored = try await registration.fetchDocumentInfo(hierarchy) else {
             return try await takeName(seal, notes, context)
         }
-        let path = hierarchy.documentInfo
-        let info = try DocumentInfo(seal.open(stored, as: .documentInfo(document), at: path), at: path)
+        let info = try seal.documentInfo(stored, hierarchy)
         let isStranger = try await context.blocking { [access, document] in
             guard let key = info.integrityKey else { return false }
             return try access.state.isStranger(
@@ -137,10 +136,7 @@ public actor DocumentRemovalOperation: Operation {
         let deleted = try await notes.deleted(document)
         guard let remembered else {
             if let deleted { return deleted }
-            throw StoreSyncError(
-                .documentNotFound,
-                "\(access.application) has no document \(document). storesync list documents lists its documents."
-            )
+            throw access.documentNotFound(document)
         }
         // A note on a predecessor says nothing of the document that this device knows.
         if let deleted, !seal.isEncrypted || deleted.successorsPredecessors.contains(remembered) { return deleted }
@@ -181,10 +177,7 @@ public actor DocumentRemovalOperation: Operation {
     private func removeAsides(_ deleted: DocumentInfo, _ seal: ApplicationSeal) async throws -> Bool {
         var areRemoved = true
         for aside in try await removal.listDocumentsAside(document, access.hierarchy) {
-            let path = aside.documentInfo
-            let info = try await registration.fetchDocumentInfo(aside).map { bytes in
-                try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
-            }
+            let info = try await registration.fetchDocumentInfo(aside).map { try seal.documentInfo($0, aside) }
             // TICoreDataSync's documents name no key.
             if info.map({ $0.wasDeleted(accordingTo: deleted) || $0.integrityKey == nil }) ?? true {
                 try await removal.removeDocumentStructure(aside)

@@ -96,6 +96,22 @@ struct ApplicationSeal: Sendable, Hashable {
         }
     }
 
+    /// Opens and reads the info of a client.
+    func deviceInfo(
+        _ bytes: [UInt8],
+        of client: RemoteIdentifier,
+        _ hierarchy: ApplicationHierarchy
+    ) throws(StoreSyncError) -> DeviceInfo {
+        let path = hierarchy.deviceInfo(client)
+        return try DeviceInfo(open(bytes, as: .deviceInfo(client), at: path), at: path)
+    }
+
+    /// Opens and reads the info of a document.
+    func documentInfo(_ bytes: [UInt8], _ hierarchy: DocumentHierarchy) throws(StoreSyncError) -> DocumentInfo {
+        let path = hierarchy.documentInfo
+        return try DocumentInfo(open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
+    }
+
     /// The document that a note says was deleted.
     ///
     /// - Throws: ``StoreSyncError`` if the note isn't authentic.

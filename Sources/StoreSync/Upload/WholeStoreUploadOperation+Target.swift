@@ -51,9 +51,8 @@ extension WholeStoreUploadOperation {
     ) async throws -> RemoteIdentifier {
         let application = document.application
         let registration = backend.applicationRegistrationHooks
-        let path = application.hierarchy.deviceInfo(client)
         let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
-            .flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
+            .flatMap { try? seal.deviceInfo($0, of: client, application.hierarchy) }
         let new = try await context.blocking { [state, key] in
             let lock = try state.lock(.application(key.application), .exclusive, by: context.name)
             defer { lock.release() }
