@@ -136,17 +136,9 @@ struct AppliedSetsDirectory: Sendable {
         let aside = url.appendingPathExtension(UUID().uuidString)
         if try exists {
             try LocalFile.rename(url.path, to: aside.path)
-            return aside.lastPathComponent
-        }
-        do {
+        } else {
             // A store without applied sets has none at its new path either.
-            try FileManager.default.createDirectory(
-                at: aside,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-        } catch {
-            throw StoreSyncError(writing: aside, error)
+            try LocalFile.createDirectory(at: aside)
         }
         return aside.lastPathComponent
     }

@@ -18,6 +18,19 @@ enum LocalFile {
         _ = try writing(path) { () throws(Errno) in try OpenFile(creating: path, permissions: permissions) }
     }
 
+    /// Creates a directory that only this user can access, and those above it, unless it exists.
+    static func createDirectory(at url: URL) throws(StoreSyncError) {
+        do {
+            try FileManager.default.createDirectory(
+                at: url,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+        } catch {
+            throw StoreSyncError(writing: url, error)
+        }
+    }
+
     /// Makes the content of a file, or the names in a directory, survive a power failure.
     static func synchronize(_ path: String) throws {
         try writing(path) { () throws(Errno) in try OpenFile(path: path, O_RDONLY).synchronize() }

@@ -22,17 +22,7 @@ extension StateDirectory {
         on executor: (any TaskExecutor)?
     ) async throws -> FileKeychain {
         let file = applicationKeychainURL(for: key)
-        try await runBlocking(on: executor) {
-            do {
-                try FileManager.default.createDirectory(
-                    at: file.deletingLastPathComponent(),
-                    withIntermediateDirectories: true,
-                    attributes: [.posixPermissions: 0o700]
-                )
-            } catch {
-                throw StoreSyncError(writing: file.deletingLastPathComponent(), error)
-            }
-        }
+        try await runBlocking(on: executor) { try LocalFile.createDirectory(at: file.deletingLastPathComponent()) }
         let keychain = try await FileKeychain(
             at: file,
             entitlements: entitlements ?? Entitlements(applicationIdentifier: nil),

@@ -21,17 +21,7 @@ extension StateDirectory {
     private var replicaDirectory: URL { url.appending(path: "replicas", directoryHint: .isDirectory) }
 
     /// Creates the directory of all replicas, which are as secret as the stores.
-    func makeReplicaDirectory() throws {
-        do {
-            try FileManager.default.createDirectory(
-                at: replicaDirectory,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-        } catch {
-            throw StoreSyncError(writing: replicaDirectory, error)
-        }
-    }
+    func makeReplicaDirectory() throws { try LocalFile.createDirectory(at: replicaDirectory) }
 
     /// The replicas of a document that this device remembers, or of all documents of an application.
     func replicas(of key: ApplicationKey, document: String? = nil) throws -> [URL] {
