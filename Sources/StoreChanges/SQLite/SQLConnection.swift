@@ -54,9 +54,6 @@ final class SQLConnection {
     /// How many rows the last `INSERT`, `UPDATE` or `DELETE` wrote, without what its triggers wrote.
     var writtenCount: Int { Int(sqlite3_changes(handle)) }
 
-    /// The rowid of the row that was inserted last, triggers left out.
-    var insertedIdentifier: Int64 { sqlite3_last_insert_rowid(handle) }
-
     /// Returns the first row's values; `nil` if there is none.
     func first(_ sql: String, _ values: [StoredValue] = []) throws -> [StoredValue]? {
         let statement = try prepare(sql)
