@@ -21,7 +21,7 @@ extension OperationRecord {
         // The stream has no reader yet, so under the lock these calls only change its buffer and its handler.
         core.withBoard { board in
             let state = board.state(of: self)
-            guard lifecycle.finalOutcome == nil else {
+            guard !hasEnded else {
                 continuation.yield(.ended(state))
                 continuation.finish()
                 return

@@ -4,8 +4,7 @@ public enum OperationEvent: Sendable, Hashable {
     case started
     /// The operation has made progress. Values that come faster than they are read are skipped.
     case progress(OperationProgress)
-    /// The operation waits and has released its slot, for this reason: an answer, another operation, its children, room, or
-    /// its next attempt.
+    /// The operation is ``OperationState/paused``, for this reason.
     case paused(String)
     /// The operation has what it waited for, and runs again.
     case resumed

@@ -68,8 +68,7 @@ extension OperationReference {
     public var isReady: Bool { state == .ready }
     /// Whether the start phase or `main` runs; `false` while the operation is paused and in its ending phase.
     public var isExecuting: Bool { state == .executing }
-    /// Whether the operation waits and has released its slot: for an answer, another operation, its children, room, or its
-    /// next attempt.
+    /// Whether the operation is ``OperationState/paused``.
     public var isPaused: Bool { state == .paused }
     /// Whether the outcome is decided: ``state`` tells which.
     ///

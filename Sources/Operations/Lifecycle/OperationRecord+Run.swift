@@ -94,7 +94,7 @@ extension OperationRecord {
     /// Waits for the children; the operation releases its slot meanwhile.
     func endChildren(cancelling: Bool) async {
         let hasChildren = core.withBoard { board in
-            guard board.scheduler.relations[position]?.children.isEmpty == false else { return false }
+            guard board.scheduler.hasChildren(position) else { return false }
             if cancelling { board.cancelChildren(of: self) }
             return true
         }
@@ -103,7 +103,7 @@ extension OperationRecord {
         try? await core.pause(self, awaiting: "its children") {
             await withCheckedContinuation { continuation in
                 let mustWait = core.withBoard { board in
-                    guard board.scheduler.relations[position]?.children.isEmpty == false else { return false }
+                    guard board.scheduler.hasChildren(position) else { return false }
                     madeExtras.childrenWaiter = continuation
                     return true
                 }
@@ -180,10 +180,10 @@ extension OperationRecord {
             func departure(_ outcome: Departure.Outcome) -> Leftover {
                 .nothing(Departure(outcome: outcome, isCancelled: isCancelled))
             }
-            guard lifecycle.finalOutcome == nil else { return departure(.abandoned) }
+            guard !hasEnded else { return departure(.abandoned) }
             guard let extras else { return departure(store(failure, &board)) }
             extras.takesNoMoreChildren = true
-            guard board.scheduler.relations[position]?.children.isEmpty != false else { return .children }
+            guard !board.scheduler.hasChildren(position) else { return .children }
             extras.mailbox.close()
             if let pump = extras.pump { return .pump(pump) }
             let isCausedCancellation = failure is CancellationError && extras.cancellationCause != nil
@@ -214,11 +214,7 @@ extension SchedulerBoard {
         if let directory = record.extras?.temporaryDirectory.take() { return directory }
         // The task that runs the operation holds it, so this doesn't release the last reference.
         record.operation = nil
-        guard record.lifecycle.finalOutcome == nil else {
-            release(record)
-            return nil
-        }
-        finish(record)
+        if record.hasEnded { release(record) } else { finish(record) }
         return nil
     }
 }
@@ -235,7 +231,7 @@ extension OperationRecord {
         }
         // Two concurrent callers may both have created a directory: the first is kept, the other is removed.
         let kept: TemporaryDirectory? = core.withBoard { _ in
-            guard lifecycle.finalOutcome == nil else { return nil }
+            guard !hasEnded else { return nil }
             let kept = madeExtras.temporaryDirectory ?? made
             madeExtras.temporaryDirectory = kept
             return kept

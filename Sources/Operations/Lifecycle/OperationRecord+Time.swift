@@ -53,7 +53,7 @@ extension OperationRecord {
             await body(self)
         }
         let isKept = core.withBoard { _ in
-            guard lifecycle.finalOutcome == nil else { return false }
+            guard !hasEnded else { return false }
             madeExtras.timers.append(task)
             return true
         }

@@ -177,11 +177,10 @@ extension OperationRecord {
         get { core.withBoard { _ in (extras?.target ?? self).priority } }
         set { core.withBoard { $0.setPriority(extras?.target ?? self, to: newValue) } }
     }
+    /// Whether nothing of the operation runs any more, or it was abandoned.
     var hasEnded: Bool { lifecycle.finalOutcome != nil }
     /// The error that the operation ended with, once nothing of it runs any more.
-    var finalFailure: (any Error)? {
-        core.withBoard { _ in lifecycle.finalOutcome == nil ? nil : failure }
-    }
+    var finalFailure: (any Error)? { core.withBoard { _ in hasEnded ? failure : nil } }
 }
 
 // MARK: - Waiting
@@ -217,19 +216,19 @@ extension OperationRecord {
 
     /// Calls `body` once nothing of the operation runs any more; at once, if that is so already.
     func whenEnded(_ body: @escaping @Sendable () -> Void) {
-        let hasEnded = core.withBoard { _ in
-            guard lifecycle.finalOutcome == nil else { return true }
+        let isLate = core.withBoard { _ in
+            guard !hasEnded else { return true }
             madeExtras.endHandlers.append(body)
             return false
         }
-        if hasEnded { body() }
+        if isLate { body() }
     }
 
     nonisolated(nonsending) private func waitOutside() async throws {
         let ticket = core.makeTicket()
         try await waitCancellably(for: "the end of operation \(id) (\(core.withBoard { _ in name }))") { continuation in
             core.withBoard { _ in
-                guard lifecycle.finalOutcome == nil else { return false }
+                guard !hasEnded else { return false }
                 madeExtras.waiters[ticket] = continuation
                 return true
             }

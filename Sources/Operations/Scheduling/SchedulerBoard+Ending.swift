@@ -1,10 +1,7 @@
 // How operations end: cancelled, on their own, with another operation, or abandoned.
 
 extension SchedulerBoard {
-    mutating func cancel(
-        _ record: OperationRecord,
-        because cause: OperationError?
-    ) {
+    mutating func cancel(_ record: OperationRecord, because cause: OperationError?) {
         if let target = record.extras?.target, record.lifecycle.isWaiting {
             return cancelJoined(record, target, because: cause)
         }
@@ -21,10 +18,7 @@ extension SchedulerBoard {
         }
     }
 
-    mutating func cancelChildren(
-        of record: OperationRecord,
-        because cause: OperationError? = nil
-    ) {
+    mutating func cancelChildren(of record: OperationRecord, because cause: OperationError? = nil) {
         for child in scheduler.children(of: record.position) {
             let child = self.record(at: child)
             // As separate decisions, so that a family of any depth needs no more stack than its root.
@@ -55,7 +49,7 @@ extension SchedulerBoard {
 
     /// Ends an operation that hasn't started; a running operation ends on its own.
     mutating func withdraw(_ record: OperationRecord, _ error: any Error) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
+        guard record.lifecycle.isWaiting, contains(record) else { return }
         record.failure = error
         finish(record)
     }
@@ -98,9 +92,7 @@ extension SchedulerBoard {
     ///
     /// Returns `false` if nothing of it runs: it has just ended, or never started.
     mutating func abandon(_ record: OperationRecord) -> Bool {
-        guard scheduler.contains(record.id, at: record.position), record.lifecycle.finalOutcome == nil else {
-            return false
-        }
+        guard contains(record), !record.hasEnded else { return false }
         // It's about to end with the operation that it joined, or an operation that ignored the shutdown has added it.
         guard !record.lifecycle.isWaiting else {
             withdraw(record, Self.cancellation)
@@ -108,11 +100,10 @@ extension SchedulerBoard {
         }
         let outcome = record.updateLifecycle { $0.abandon() }
         if outcome == .failed, record.failure == nil {
-            let error = OperationError(
+            record.failure = OperationError(
                 .abandoned,
                 "\(record.name) didn't end when its supervisor was shut down. It may still run. Make its main respond to cancellation."
             )
-            record.failure = error
         }
         noteEnd(of: record, outcome, record.failure, isAbandoned: true)
         tellState(of: record)
@@ -180,7 +171,7 @@ extension SchedulerBoard {
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.
         if let resumption = extras.resumption.take() { emit(.call { resumption.resume() }) }
         forget(extras.coalescingID, of: record)
-        if let parent = extras.parent, scheduler.relations[parent.position]?.children.isEmpty != false,
+        if let parent = extras.parent, !scheduler.hasChildren(parent.position),
             let waiter = parent.extras?.childrenWaiter.take()
         {
             emit(.call { waiter.resume() })
@@ -223,7 +214,7 @@ extension SchedulerBoard {
         _ dependency: OperationDependency,
         _ error: (any Error)?
     ) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position),
+        guard record.lifecycle.isWaiting, contains(record),
             let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: dependency.isSame)
         else { return }
         extras.foreignDependencies.remove(at: index)
@@ -244,7 +235,7 @@ extension SchedulerBoard {
     /// Raises an operation to the priority of an operation of another supervisor that waits for it.
     mutating func raiseFromElsewhere(_ record: OperationRecord, to priority: OperationPriority) {
         // Only the other supervisor knows how long that operation waits, so the inherited priority stays.
-        if priority > record.priority, record.lifecycle.finalOutcome == nil {
+        if priority > record.priority, !record.hasEnded {
             record.madeExtras.inheritedPriority = max(record.extras?.inheritedPriority ?? .veryLow, priority)
         }
         raise(record, to: priority)
@@ -253,13 +244,13 @@ extension SchedulerBoard {
     /// Sets an operation's declared priority.
     mutating func setPriority(_ record: OperationRecord, to priority: OperationPriority) {
         record.priority = priority
-        guard scheduler.contains(record.id, at: record.position) else { return }
+        guard contains(record) else { return }
         scheduler.setPriority(record.position, to: max(priority, record.extras?.inheritedPriority ?? .veryLow))
         passRaisesOn()
     }
 
     mutating func raise(_ record: OperationRecord, to priority: OperationPriority) {
-        guard scheduler.contains(record.id, at: record.position) else { return }
+        guard contains(record) else { return }
         scheduler.raise(record.position, to: priority)
         passRaisesOn()
     }

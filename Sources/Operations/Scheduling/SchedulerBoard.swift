@@ -68,6 +68,9 @@ struct SchedulerBoard {
         return record
     }
 
+    /// Whether the operation is in the scheduler: it was added, and something of it may still run.
+    func contains(_ record: OperationRecord) -> Bool { scheduler.contains(record.id, at: record.position) }
+
     /// Returns the worker that runs the operation, or ran it last.
     func worker(of record: OperationRecord) -> Worker? { workers[scheduler.entries[Int(record.position)].worker] }
 
@@ -76,8 +79,7 @@ struct SchedulerBoard {
     func state(of record: OperationRecord) -> OperationState {
         if let target = record.extras?.target, record.lifecycle.isWaiting { return state(of: target) }
         let isReady =
-            record.lifecycle.isWaiting && scheduler.contains(record.id, at: record.position)
-            && scheduler.phase(of: record.position) == .ready
+            record.lifecycle.isWaiting && contains(record) && scheduler.phase(of: record.position) == .ready
         return record.lifecycle.publicState(isReady: isReady)
     }
 
@@ -175,7 +177,7 @@ struct SchedulerBoard {
     mutating func pause(_ record: OperationRecord, _ reason: String) {
         let extras = record.madeExtras
         extras.pauseCount += 1
-        guard extras.pauseCount == 1, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil else { return }
+        guard extras.pauseCount == 1, !record.lifecycle.isWaiting, !record.hasEnded else { return }
         scheduler.pause(record.position)
         if record.updateLifecycle({ $0.pause() }) {
             extras.pauseReason = reason
@@ -194,11 +196,9 @@ struct SchedulerBoard {
     ) -> Bool {
         guard let extras = record.extras else { return false }
         extras.pauseCount -= 1
-        guard extras.pauseCount == 0, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil,
+        guard extras.pauseCount == 0, !record.lifecycle.isWaiting, !record.hasEnded,
             scheduler.resume(record.position)
-        else {
-            return false
-        }
+        else { return false }
         extras.resumption = continuation
         grantAll()
         return true

@@ -50,9 +50,8 @@ extension SchedulerCore {
         for (record, dependency) in foreign {
             let other = dependency.record
             let hasEnded = other.core.withBoard { _ in
-                guard other.lifecycle.finalOutcome == nil else { return true }
-                let dependents = other.madeExtras
-                dependents.foreignDependents[record.id, default: ForeignDependent(record: record)]
+                guard !other.hasEnded else { return true }
+                other.madeExtras.foreignDependents[record.id, default: ForeignDependent(record: record)]
                     .policies.append(dependency.policy)
                 return false
             }
@@ -62,7 +61,7 @@ extension SchedulerCore {
                 continue
             }
             let priority: OperationPriority? = withBoard { board in
-                guard board.scheduler.contains(record.id, at: record.position) else { return nil }
+                guard board.contains(record) else { return nil }
                 return board.scheduler.entries[Int(record.position)].priority
             }
             if let priority {
@@ -116,9 +115,7 @@ extension SchedulerBoard {
         record.failure = error
         record.end()
         let former = takeOperation(of: record)
-        if let extras = record.takeExtras() {
-            drop(extras)
-        }
+        if let extras = record.takeExtras() { drop(extras) }
         if let former { emit(.release(former)) }
     }
 
@@ -143,7 +140,7 @@ extension SchedulerBoard {
             let other = dependency.record
             if other.core !== record.core {
                 foreign.append((record, dependency))
-            } else if other.lifecycle.finalOutcome == nil {
+            } else if !other.hasEnded {
                 addition.dependencies.append((other.position, dependency.edgePolicy))
             } else if dependency.policy == .mustSucceed, error == nil {
                 error = other.failure
@@ -159,8 +156,8 @@ extension SchedulerBoard {
         if let parent { record.madeExtras.parent = parent }
         insert(record, addition)
         passRaisesOn()
-        guard error == nil else {
-            if let error { withdraw(record, error) }
+        if let error {
+            withdraw(record, error)
             return []
         }
         if !foreign.isEmpty { WaitGraph.noteUnsettled(foreign.count) }
@@ -285,18 +282,15 @@ extension SchedulerBoard {
             let record = dependency.record
             // Only the other supervisor knows whether its operation has ended.
             guard record.core === target.core else { return false }
-            guard record.lifecycle.finalOutcome == nil else {
+            guard !record.hasEnded else {
                 return dependency.policy == .ending || record.failure == nil
             }
             return waits.contains { $0.dependency == record.position && $0.policy == dependency.edgePolicy }
         }
     }
 
-    fileprivate mutating func join(
-        _ record: OperationRecord,
-        _ target: OperationRecord
-    ) {
-        guard target.lifecycle.finalOutcome == nil else {
+    fileprivate mutating func join(_ record: OperationRecord, _ target: OperationRecord) {
+        guard !target.hasEnded else {
             // The target was refused, or one of its dependencies had failed.
             record.id = .next()
             record.settleAsTarget()

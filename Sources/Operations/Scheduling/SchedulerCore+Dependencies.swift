@@ -21,9 +21,7 @@ extension OperationRecord {
         let record = core.withBoard { _ in extras?.target ?? self }
         guard other.core !== core else {
             return core.withBoard { board in
-                guard board.canRemoveDependencies(of: record, on: other),
-                    board.scheduler.contains(other.id, at: other.position)
-                else { return }
+                guard board.canRemoveDependencies(of: record, on: other), board.contains(other) else { return }
                 board.scheduler.removeDependencies(of: record.position, on: other.position)
                 board.grantAll()
             }
@@ -36,9 +34,7 @@ extension OperationRecord {
     var dependencies: [OperationDependency] {
         core.withBoard { board in
             let record = extras?.target ?? self
-            guard record.lifecycle.isWaiting, board.scheduler.contains(record.id, at: record.position) else {
-                return []
-            }
+            guard record.lifecycle.isWaiting, board.contains(record) else { return [] }
             let here = board.scheduler.dependencies(of: record.position).map { edge in
                 OperationDependency(
                     record: board.record(at: edge.dependency),
@@ -53,9 +49,7 @@ extension OperationRecord {
 extension SchedulerBoard {
     /// Throws if an operation has started or ended; its dependencies don't matter any more.
     fileprivate func checkUnstarted(_ handle: OperationRecord, _ record: OperationRecord) throws {
-        guard handle.lifecycle.isWaiting, record.lifecycle.isWaiting,
-            scheduler.contains(record.id, at: record.position)
-        else {
+        guard handle.lifecycle.isWaiting, record.lifecycle.isWaiting, contains(record) else {
             throw OperationError(
                 .alreadyStarted,
                 "\(record.name) has started or ended, so it accepts no dependencies. Await the other operation in main."
@@ -72,7 +66,7 @@ extension SchedulerBoard {
             record.madeExtras.foreignDependencies.append(dependency)
             scheduler.addForeignDependency(of: record.position)
             WaitGraph.noteUnsettled(1)
-        } else if other.lifecycle.finalOutcome == nil {
+        } else if !other.hasEnded {
             scheduler.addDependency(of: record.position, on: other.position, dependency.edgePolicy)
             passRaisesOn()
         } else if dependency.policy == .mustSucceed, let error = other.failure {
@@ -82,7 +76,7 @@ extension SchedulerBoard {
     }
 
     fileprivate func canRemoveDependencies(of record: OperationRecord, on other: OperationRecord) -> Bool {
-        record.lifecycle.isWaiting && scheduler.contains(record.id, at: record.position)
+        record.lifecycle.isWaiting && contains(record)
             && record.extras?.inputs.contains(other.id) != true
     }
 

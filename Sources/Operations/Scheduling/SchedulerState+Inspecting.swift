@@ -36,6 +36,9 @@ extension SchedulerState {
         relations[position]?.children.map(\.position) ?? []
     }
 
+    /// Whether an operation has children that haven't ended.
+    func hasChildren(_ position: Position) -> Bool { relations[position]?.children.isEmpty == false }
+
     /// Returns the operations that end with this one, because they joined it.
     func joined(to position: Position) -> [Position] {
         dependents(of: position).filter { $0.policy == .mirror }.map(\.dependent)

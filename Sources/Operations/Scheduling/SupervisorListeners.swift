@@ -63,7 +63,7 @@ extension SchedulerBoard {
     mutating func tellState(of record: OperationRecord) {
         guard hasListeners else { return }
         append(record)
-        guard let extras = record.extras, extras.joinedCount > 0, record.lifecycle.finalOutcome == nil else { return }
+        guard let extras = record.extras, extras.joinedCount > 0, !record.hasEnded else { return }
         for position in scheduler.joined(to: record.position) { append(self.record(at: position)) }
     }
 
@@ -105,7 +105,7 @@ extension SchedulerBoard {
     ///
     /// Children start also in a suspended supervisor and at width 0, since their parents wait for them.
     func holdsBack(_ record: OperationRecord) -> Bool {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return false }
+        guard record.lifecycle.isWaiting, contains(record) else { return false }
         let traits = scheduler.entries[Int(record.position)].traits
         // The handles of a coalesced operation end with it, which may be running.
         return traits.isDisjoint(with: [.isJoined, .isChild])
@@ -165,7 +165,7 @@ extension SchedulerBoard {
         listener.continuation.yield(.suspended(values.isSuspended))
         listener.continuation.yield(.width(values.width))
         for record in records.compactMap({ $0 }).sorted(by: { $0.id < $1.id }) {
-            guard record.lifecycle.finalOutcome == nil else { continue }
+            guard !record.hasEnded else { continue }
             let state = state(of: record)
             let reference = OperationDependency(record: record)
             // The outcome is visible on the handle while the ending phase runs, but the end is told when that is over.

@@ -107,7 +107,7 @@ extension SchedulerBoard {
     /// The operations that take up room.
     fileprivate var roots: [OperationRecord] {
         records.compactMap { record in
-            guard let record, record.lifecycle.finalOutcome == nil else { return nil }
+            guard let record, !record.hasEnded else { return nil }
             return scheduler.entries[Int(record.position)].traits.isDisjoint(with: [.isChild, .isJoined]) ? record : nil
         }
     }
@@ -117,8 +117,7 @@ extension SchedulerBoard {
         // A caller with reserved room is about to add an operation, which can end. Only an operation whose keys are
         // lent isn't: it resumes when its children return them. An operation of another supervisor isn't inspected.
         let held = operationsWithReservedRoom.count { operation in
-            scheduler.contains(operation.id, at: operation.position)
-                && scheduler.relations[operation.position]?.lentCount ?? 0 > 0
+            contains(operation) && scheduler.relations[operation.position]?.lentCount ?? 0 > 0
         }
         return hasNoRoom && reservedRoom == held ? roomWaiters.compactMap(\.operation) : []
     }

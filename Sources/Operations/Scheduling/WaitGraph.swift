@@ -21,24 +21,22 @@ enum WaitGraph {
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
         // Before the edge exists, because a search relies on it from then on.
         target.core.withBoard { _ in
-            if target.lifecycle.finalOutcome == nil { target.madeExtras.isAwaited = true }
+            if !target.hasEnded { target.madeExtras.isAwaited = true }
         }
         let priority = try addingEdges(from: current, to: [target]) { board -> OperationPriority? in
-            guard current.lifecycle.runs, board.scheduler.contains(current.id, at: current.position) else {
-                return nil
-            }
+            guard current.lifecycle.runs, board.contains(current) else { return nil }
             let priority = board.scheduler.entries[Int(current.position)].priority
             if target.core !== current.core {
                 current.madeExtras.awaitedElsewhere.append(target)
                 board.scheduler.noteForeignWait(of: current.position)
-            } else if target.lifecycle.finalOutcome == nil {
+            } else if !target.hasEnded {
                 board.scheduler.beginAwait(of: current.position, for: target.position)
             }
             return priority
         }
         guard let priority else { return }
         target.core.withBoard { board in
-            guard target.lifecycle.finalOutcome == nil else { return }
+            guard !target.hasEnded else { return }
             target.core === current.core
                 ? board.raise(target, to: priority) : board.raiseFromElsewhere(target, to: priority)
         }
@@ -49,7 +47,7 @@ enum WaitGraph {
         current.core.withBoard { board in
             if let index = current.extras?.awaitedElsewhere.firstIndex(where: { $0 === target }) {
                 current.extras?.awaitedElsewhere.remove(at: index)
-            } else if target.core === current.core, board.scheduler.contains(current.id, at: current.position) {
+            } else if target.core === current.core, board.contains(current) {
                 board.scheduler.endAwait(of: current.position, for: QueueEntry(target.id, target.position))
             }
         }
@@ -102,7 +100,7 @@ enum WaitGraph {
     private static func mayHaveDependents(_ record: OperationRecord) -> Bool {
         guard unsettledCount.load(ordering: .sequentiallyConsistent) == 0 else { return true }
         return record.core.withBoard { board in
-            guard board.scheduler.contains(record.id, at: record.position) else { return true }
+            guard board.contains(record) else { return true }
             if let extras = record.extras, extras.isAwaited || !extras.foreignDependents.isEmpty { return true }
             return board.scheduler.mayHaveDependents(record.position)
         }
@@ -131,9 +129,7 @@ enum WaitGraph {
 extension SchedulerBoard {
     /// Returns what an operation waits for, in any supervisor.
     func waits(of record: OperationRecord) -> [OperationRecord] {
-        guard record.lifecycle.finalOutcome == nil, scheduler.contains(record.id, at: record.position) else {
-            return []
-        }
+        guard !record.hasEnded, contains(record) else { return [] }
         let here = scheduler.waits(of: record.position).compactMap { records[Int($0)] }
         guard let extras = record.extras else { return here }
         return here + extras.awaitedElsewhere

@@ -121,6 +121,6 @@ extension OperationRecord {
     ///
     /// Call it under the scheduler's lock.
     fileprivate var continuesInBackground: Bool {
-        lifecycle.finalOutcome == nil && (!lifecycle.isWaiting || options.mayContinueInBackground)
+        !hasEnded && (!lifecycle.isWaiting || options.mayContinueInBackground)
     }
 }

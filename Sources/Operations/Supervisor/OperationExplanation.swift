@@ -16,8 +16,7 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
         case background
         /// Its parent runs and holds the keys that it needs.
         case parent(any OperationReference)
-        /// It waits, for this reason, and has released its slot: for an answer, another operation, its children, room, or its
-        /// next attempt.
+        /// It is ``OperationState/paused``, for this reason.
         case pause(String)
         /// It can't resume before its children return the keys that it lent them.
         case lentKeys
@@ -75,7 +74,7 @@ extension OperationReference {
 extension SchedulerBoard {
     fileprivate func explain(_ record: OperationRecord) -> OperationExplanation {
         let state = state(of: record)
-        let isScheduled = !state.isEnded && scheduler.contains(record.id, at: record.position)
+        let isScheduled = !state.isEnded && contains(record)
         return OperationExplanation(
             state: state,
             supervisorName: environment.configuration.name,
