@@ -8,7 +8,7 @@ import SyncCryptography
 ///
 /// The store may be open and written to meanwhile: the operation uploads one consistent snapshot. It uploads the files
 /// to a new folder, and publishes them by creating the manifest, once and last. Until then every reader finds the
-/// former generation, and from then on the new one, whatever dies when.
+/// former generation, and from then on the new one, even if this device or the storage fails meanwhile.
 public actor WholeStoreUploadOperation: Operation {
     let request: WholeStoreUploadRequest
     let document: DocumentRegistration
@@ -171,15 +171,7 @@ public actor WholeStoreUploadOperation: Operation {
         let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
         async let early =
             isSmall ? document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks) : []
-        let files = try await send(plan, context)
-        var manifest = plan.manifest
-        manifest.files = files.map(\.entry)
-        // These are known only now, and are recorded before any device can see the upload.
-        upload.tags = tags(of: files)
-        upload.contentRoot = manifest[.store]?.contentRoot.description
-        upload.store?.contentRoot = upload.contentRoot
-        upload.store?.status = try await context.blocking { plan.content.statusOfState }
-        try await context.blocking { [state, upload] in try state.recordUpload(upload) }
+        let (manifest, blocks) = try await send(plan, recordedAs: &upload, context)
         // During a long upload another device may have begun to synchronize the document. A short one takes no time that would
         // be worth another round trip.
         if !isSmall, request.baseline == nil { try await refuseSynchronizedDocument(context) }
@@ -196,7 +188,7 @@ public actor WholeStoreUploadOperation: Operation {
                 try await context.blocking { [state] in try state.commitPush(upload, givingUp: target.missing) }
             }
         }
-        await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
+        await remember(manifest, blocks, context)
         var result = result(manifest.name, in: manifest, byteCount: plan.content.taken.byteCount, target)
         result.warnings += forgotten + target.published.overlooked + replacing
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
@@ -265,46 +257,6 @@ public actor WholeStoreUploadOperation: Operation {
             }
             return sets
         }
-    }
-
-    // MARK: Sending
-
-    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> [SentFile] {
-        let progress = TransferProgress(context, phase: "uploading", totalBytes: plan.content.totalBytes)
-        let journal = state.pushJournal(of: key)
-        let files: [SentFile]
-        do {
-            files = try await SealingWorkers.withWorkers { workers in
-                let transfer = UploadTransfer(
-                    plan: plan,
-                    document: document,
-                    hooks: hooks,
-                    compression: request.compression,
-                    journal: journal,
-                    workers: workers,
-                    progress: progress
-                )
-                return try await transfer.files()
-            }
-        } catch is CancellationError where plan.isResumable {
-            // The backend has discarded what it had kept. What is on the remote is left to the next push, since its removal
-            // may take long.
-            try? await context.shielded { try await context.blocking { try journal.remove() } }
-            throw CancellationError()
-        }
-        // When a delta was written, the store was released.
-        if plan.content.delta == nil, let root = files.first?.entry.contentRoot {
-            try await plan.content.taken.release(having: root, on: context.blockingExecutor)
-        }
-        // A transfer that may have been published, or that this upload replaces, is never resumed.
-        try await context.blocking { try journal.remove() }
-        return files
-    }
-
-    /// The tags of the files that were sent, by name, if another tag means another content there.
-    private func tags(of files: [SentFile]) -> [String: RemoteTag] {
-        guard capabilities.contains(.contentTags) else { return [:] }
-        return files.reduce(into: [:]) { $0[$1.item.name] = $1.item.tag }
     }
 
     // MARK: Publishing

@@ -1,0 +1,69 @@
+import ContentDigests
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// Sends the files of an upload, which no device sees before its manifest is published.
+extension WholeStoreUploadOperation {
+    /// Sends what the plan says, and records what was sent before any device can see the upload.
+    ///
+    /// - Parameters:
+    ///   - plan: What is sent.
+    ///   - upload: This device's record of the upload, which gets what is known only after sending.
+    ///   - context: The operation.
+    /// - Returns: The manifest to publish, and the digests of the store's blocks if they are known.
+    /// - Throws: ``StoreSyncError``, and what the backend throws.
+    func send(
+        _ plan: UploadPlan,
+        recordedAs upload: inout UploadRecord,
+        _ context: OperationContext
+    ) async throws -> (StoreManifest, BlockDigests?) {
+        let files = try await send(plan, context)
+        var manifest = plan.manifest
+        manifest.files = files.map(\.entry)
+        upload.tags = tags(of: files)
+        upload.contentRoot = manifest[.store]?.contentRoot.description
+        upload.store?.contentRoot = upload.contentRoot
+        upload.store?.status = try await context.blocking { plan.content.statusOfState }
+        try await context.blocking { [state, upload] in try state.recordUpload(upload) }
+        return (manifest, files.lazy.compactMap(\.blocks).first)
+    }
+
+    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> [SentFile] {
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: plan.content.totalBytes)
+        let journal = state.pushJournal(of: key)
+        let files: [SentFile]
+        do {
+            files = try await SealingWorkers.withWorkers { workers in
+                let transfer = UploadTransfer(
+                    plan: plan,
+                    document: document,
+                    hooks: hooks,
+                    compression: request.compression,
+                    journal: journal,
+                    workers: workers,
+                    progress: progress
+                )
+                return try await transfer.files()
+            }
+        } catch is CancellationError where plan.isResumable {
+            // The backend has discarded what it had kept. What is on the remote is left to the next push, since its removal
+            // may take long.
+            try? await context.shielded { try await context.blocking { try journal.remove() } }
+            throw CancellationError()
+        }
+        // When a delta was written, the store was released.
+        if plan.content.delta == nil, let root = files.first?.entry.contentRoot {
+            try await plan.content.taken.release(having: root, on: context.blockingExecutor)
+        }
+        // A transfer that may have been published, or that this upload replaces, is never resumed.
+        try await context.blocking { try journal.remove() }
+        return files
+    }
+
+    /// The tags of the files that were sent, by name, if another tag means another content there.
+    private func tags(of files: [SentFile]) -> [String: RemoteTag] {
+        guard capabilities.contains(.contentTags) else { return [:] }
+        return files.reduce(into: [:]) { $0[$1.item.name] = $1.item.tag }
+    }
+}
