@@ -137,6 +137,28 @@ struct LeftReferenceTests {
         #expect(try steps(200) < 8 * steps(50))
     }
 
+    @Test("A deleted row has left no row without a key that is gone, too, whichever table is compared first")
+    func childrenWithoutKeyGone() throws {
+        let laptop = try SimulatedDevice(
+            "laptop",
+            schemaSQL: """
+                CREATE TABLE song (id INTEGER PRIMARY KEY, title TEXT);
+                CREATE TABLE play (song INTEGER REFERENCES song);
+                CREATE TABLE visit (song INTEGER REFERENCES song);
+                """
+        )
+        try laptop.edit(
+            "INSERT INTO song VALUES (1, 'a'), (2, 'b'); INSERT INTO play VALUES (1), (2); INSERT INTO visit VALUES (1), (2)"
+        )
+        try laptop.capture()
+        try laptop.write()
+        try laptop.edit(
+            "DELETE FROM song; DELETE FROM play WHERE song = 1; DELETE FROM visit WHERE song = 1",
+            observingForeignKeys: false
+        )
+        #expect(try Self.leftCounts("song", laptop).sorted() == [0, 2])
+    }
+
     @Test("What a row without a key left when its app deleted it is told with it, whatever else is gone")
     func parentWithoutKey() throws {
         let laptop = try SimulatedDevice(
