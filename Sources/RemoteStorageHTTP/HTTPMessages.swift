@@ -65,16 +65,20 @@ package struct HTTPResponse: Sendable {
 
     package var isSuccess: Bool { (200..<300).contains(status) }
 
-    /// Whether this answer to a request for a whole file is HTML of another length, such as a login page.
+    /// Whether this answer is a whole page of HTML of another length than the file that was asked for, such as a login page.
     ///
-    /// - Parameter size: The file's number of bytes; if it is `nil`, no HTML counts as the file.
-    /// - Returns: Whether it is; also `false` for a part of a file.
+    /// - Parameter size: The file's size in bytes; if it's `nil`, no HTML counts as the file.
+    /// - Returns: `false` also for an answer with a part of a file.
     package func isPage(insteadOfFileWith size: Int64?) -> Bool {
         guard status == 200, headers.first(name: "Content-Type")?.lowercased().hasPrefix("text/html") == true else {
             return false
         }
-        // A body without an announced length is compared with the size while it arrives.
-        return size == nil || headers.first(name: "Content-Length").map { Int64($0) != size } ?? false
+        guard let length = headers.first(name: "Content-Length") else {
+            // The body is compared with the size while it arrives.
+            return size == nil
+        }
+        // Nothing is no page.
+        return Int64(length) != size && Int64(length) != 0
     }
 
     /// Reads the whole body into ``bytes``.

@@ -98,8 +98,23 @@ struct ReadingTests {
         #expect(try await content.bytes(upTo: 10) == expected)
     }
 
+    @Test("An empty file is read although the server gives it the type of a page")
+    func emptyPage() async throws {
+        let server = ScriptedServer { line, _ in
+            switch line {
+            case "OPTIONS /dav/": ScriptedServer.options
+            case "GET /dav/file":
+                HTTPResponse(status: 200, headers: ["Content-Type": "text/html", "Content-Length": "0"], bytes: [])
+            case "PROPFIND /dav/": ScriptedServer.properties(of: "/dav/")
+            default: ScriptedServer.properties(of: "/dav/file", size: 0)
+            }
+        }
+        let content = try #require(try await server.backend().read(RemotePath("file"), range: nil))
+        #expect(try await content.bytes(upTo: 1).isEmpty)
+    }
+
     @Test(
-        "A login page in place of a file isn't read, but an HTML file of the announced length is",
+        "A login page in place of a file isn't read, but an HTML file of the length that its status names is",
         arguments: [
             (13, true, true), (12, true, false), (0, true, false), (13, false, true), (0, false, false),
         ] as [(Int64, Bool, Bool)],

@@ -213,7 +213,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17, D1: A registration that is cancelled anywhere creates nothing, or finishes and keeps its key",
+        "F17, D1: A registration that is cancelled anywhere creates nothing, or finishes and keeps the key of what it created",
         arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
     )
     func creation(place: PasscodePlace) async throws {

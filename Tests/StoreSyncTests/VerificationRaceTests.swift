@@ -167,7 +167,7 @@ struct VerificationRaceTests {
     }
 
     @Test(
-        "A verification that ends while another device removes the application says what its problems come from",
+        "A verification that ends while another device removes the application warns that its problems may come from the removal",
         arguments: [nil, "correct horse"]
     )
     func removalInProgress(password: String?) async throws {

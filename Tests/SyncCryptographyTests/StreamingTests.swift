@@ -65,7 +65,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("Compression takes less effort while workers are busy, more while they wait; the file opens either way")
+    @Test("Compression takes less effort while workers are busy, more while they wait for the medium")
     func adaptiveCompression() async throws {
         var effort = CompressionEffort(.adaptive)
         #expect(effort.level == 2)

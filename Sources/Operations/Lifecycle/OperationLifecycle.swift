@@ -7,8 +7,8 @@ import Synchronization
 ///     waiting ─▶ executing ⇄ paused ─▶ ending ─▶ ended
 ///
 /// The scheduler decides whether waiting work is *ready*. *Ending* means that the outcome is final and visible while the
-/// ending phase still runs. *Ended* means that nothing of the operation runs any more. Events that can only come from a bug
-/// in this module trap. Events that lose a race (a late cancellation, for example) do nothing.
+/// ending phase still runs. *Ended* means that nothing of the operation runs any more, or that it was abandoned. Events that
+/// can only come from a bug in this module trap. Events that lose a race (a late cancellation, for example) do nothing.
 struct OperationLifecycle: Sendable {
     /// How an operation ended.
     enum Outcome: UInt8, Sendable, Hashable {
@@ -52,7 +52,7 @@ struct OperationLifecycle: Sendable {
     /// Whether the operation runs `main`, and nothing but its outcome remains to be decided when `main` returns.
     var isUndisturbed: Bool { state == .executing && !isCancellationRequested && !hasExtras }
 
-    /// The outcome once nothing of the operation runs any more.
+    /// The outcome once the operation has ended.
     var finalOutcome: Outcome? { state == .ended ? outcome : nil }
 
     /// Starts the operation on a worker.

@@ -177,9 +177,9 @@ extension OperationRecord {
         get { core.withBoard { _ in (extras?.target ?? self).priority } }
         set { core.withBoard { $0.setPriority(extras?.target ?? self, to: newValue) } }
     }
-    /// Whether nothing of the operation runs any more, or it was abandoned.
+    /// Whether the operation has ended.
     var hasEnded: Bool { lifecycle.finalOutcome != nil }
-    /// The error that the operation ended with, once nothing of it runs any more.
+    /// The error that the operation ended with.
     var finalFailure: (any Error)? { core.withBoard { _ in hasEnded ? failure : nil } }
 }
 
@@ -216,12 +216,12 @@ extension OperationRecord {
 
     /// Calls `body` once nothing of the operation runs any more; at once, if that is so already.
     func whenEnded(_ body: @escaping @Sendable () -> Void) {
-        let isLate = core.withBoard { _ in
+        let hadEnded = core.withBoard { _ in
             guard !hasEnded else { return true }
             madeExtras.endHandlers.append(body)
             return false
         }
-        if isLate { body() }
+        if hadEnded { body() }
     }
 
     nonisolated(nonsending) private func waitOutside() async throws {

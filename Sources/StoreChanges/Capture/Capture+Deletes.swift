@@ -50,7 +50,9 @@ extension Capture {
         try ReplicaPending(state).base(row).map { StoredRow(try state.schema.table(row.table), $0) }
     }
 
-    /// Whether deleted rows of a table can take others with them, or the other way round, or leave rows that refer to them.
+    /// Whether deleted rows of a table are noted once all tables are compared.
+    ///
+    /// Only then is it known which rows they have taken with them or were taken with, and which rows still refer to them.
     func isNotedLast(_ table: FoldSchema.Table) -> Bool {
         !table.incoming.isEmpty || outgoing(of: table).contains(where: cascades)
     }

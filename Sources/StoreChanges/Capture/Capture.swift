@@ -8,13 +8,11 @@ struct Capture {
     private var changes: CapturedChanges
     /// Whether the capture includes a change; it includes all unless the user has said otherwise.
     private let includes: (Change) throws -> Bool
-    /// The rows that are gone and that other rows that are gone may have taken with them, or the other way round; and those to
-    /// which other rows may still refer.
+    /// The deleted rows that are noted once all tables are compared, as ``isNotedLast(_:)`` says.
     ///
-    /// They are noted once all tables are compared. Their cells aren't kept in memory: until then, the base has them. A row may
-    /// be there twice.
+    /// Their cells aren't kept in memory: until then, the base has them. A row may be there twice.
     var deleted: [RowReference] = []
-    /// The rows without a key that are gone and to which others may still refer, noted last too, and how many of each.
+    /// The deleted rows without a key that are noted then, and how many of each; their names have all of their cells.
     private var deletedCounts: [(row: RowReference, count: Int)] = []
     /// The rows whose integer keys SQLite has given to new rows, by table and number.
     private var formerRows: [String: [Int64: RowName]] = [:]
@@ -107,7 +105,7 @@ struct Capture {
         for _ in 0..<count { try note(Change(row.table, row.row, .delete(deleted)), from: stored) }
     }
 
-    /// The rows that the store has still with a reference to a deleted row, after all tables were compared.
+    /// The store's rows that still refer to a deleted row, once all tables are compared.
     private func rowsReferring(to row: RowReference, _ stored: StoredRow) throws -> Set<RowReference> {
         var rows: Set<RowReference> = []
         for id in try state.schema.table(row.table).incoming {
@@ -130,7 +128,7 @@ struct Capture {
     ) throws -> Bool {
         let stored: StoredRow
         if state.schema.isCounted(child) {
-            // To find it in the store, SQLite may have to read the whole table.
+            // The base has the store's counts by now. In the store, SQLite might have to read the whole table.
             guard try pending.baseCount(child) > 0 else { return false }
             stored = StoredRow(countedIn: table.table)
         } else {

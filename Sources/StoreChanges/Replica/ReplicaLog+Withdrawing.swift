@@ -3,7 +3,7 @@ extension ReplicaLog {
     /// The clients as which this device has captured sets that no other device knows, while other devices know others of
     /// their numbers; and the first number of each.
     ///
-    /// Stable sets aren't searched, of which a log may have many: other devices know them.
+    /// Stable sets, of which a log may have many, aren't searched: other devices know them.
     func contradictedSets() throws -> [(client: StoredValue, first: StoredValue)] {
         try db.all(
             """

@@ -228,7 +228,7 @@ struct ReplicaLog {
         guard common < ready.count else { return }
         var progress = FoldProgress(
             digest: try digest(),
-            conflicts: ConflictAuthors(self),
+            conflicts: FoldedConflicts(self),
             migrations: MigrationSets(ready[..<common]),
             greatestSchema: try GreatestSchema(stable: db)
         )
@@ -245,7 +245,7 @@ struct ReplicaLog {
     private struct FoldProgress {
         /// The digest of the state.
         var digest: StateDigest
-        var conflicts: ConflictAuthors
+        var conflicts: FoldedConflicts
         var migrations: MigrationSets
         var greatestSchema: GreatestSchema
     }

@@ -97,6 +97,7 @@ enum ReplicaSchema {
             header BLOB NOT NULL, sum BLOB, bytes BLOB, UNIQUE (client, sequence, digest)
         );
         CREATE INDEX sets_by_position ON sets (status, stamp, client, sequence);
+        -- For trimming: few of the stable sets have bytes.
         CREATE INDEX sets_with_bytes ON sets (client) WHERE bytes IS NOT NULL AND \(ReplicaLog.Origin.isForeign);
         -- What integrated sets replaced.
         CREATE TABLE undo (

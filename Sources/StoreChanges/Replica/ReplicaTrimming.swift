@@ -28,8 +28,8 @@ struct ReplicaTrimming {
         }
         try greatestSchema.write(state.db)
         // Own sets stay, because their owner may have to publish them again, until baselines contain them. A void set that comes
-        // before the end of the prefix never counts again. Because of the signs SQLite doesn't search all stable sets by
-        // their status, but only the sets that have bytes.
+        // before the end of the prefix never counts again. The unary + keeps SQLite from searching by status: it searches
+        // only the sets that have bytes.
         try state.db.execute(
             """
             UPDATE sets SET bytes = NULL

@@ -5,7 +5,7 @@ import ThreadSupport
 
 /// How an operation reaches an application without registering this device.
 ///
-/// Operations that list or remove something take it; status, verification and the change of the password create one:
+/// Operations that list or remove something take it:
 ///
 /// ```swift
 /// let access = ApplicationAccess(application, backend: backend, state: state) { _ in .encrypted(password) }
@@ -42,6 +42,7 @@ public struct ApplicationAccess: Sendable {
     var unlocking: ApplicationUnlocking { ApplicationUnlocking(hierarchy, backend, state, delegate: delegate) }
     var missing: StoreSyncError { .applicationMissing(application, at: backend.identity) }
 
+    /// The error of a document that the application doesn't have.
     func documentNotFound(_ document: RemoteIdentifier) -> StoreSyncError {
         StoreSyncError(
             .documentNotFound,

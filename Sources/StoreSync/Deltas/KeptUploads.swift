@@ -29,8 +29,10 @@ struct KeptUploads: Sendable {
         let manifests = published.manifests + [manifest]
         let names = Set(own.map(\.name))
         let former = published.published.filter { $0.client == client && names.contains($0) }
-        let whole = manifests.map(\.name).filter { $0.client == client && $0 != manifest.name && !damaged.contains($0) }
-        let previous = whole.max()?.generation ?? 0
+        let undamaged = manifests.map(\.name).filter {
+            $0.client == client && $0 != manifest.name && !damaged.contains($0)
+        }
+        let previous = undamaged.max()?.generation ?? 0
         let superseded = former.filter {
             ($0.generation < previous || damaged.contains($0)) && manifest.includes.contains($0)
         }

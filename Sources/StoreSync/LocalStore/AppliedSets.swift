@@ -98,12 +98,8 @@ struct AppliedSetsDirectory: Sendable {
 
     /// Keeps a file that was downloaded, until its store is in place.
     func stage(_ file: WholeStoreFile, from download: URL) throws {
+        try LocalFile.createDirectory(at: url)
         do {
-            try FileManager.default.createDirectory(
-                at: url,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
             try? FileManager.default.removeItem(at: arrival(file))
             try FileManager.default.moveItem(at: download, to: arrival(file))
         } catch {

@@ -43,11 +43,7 @@ enum LocalFile {
         let new = url.appendingPathExtension("new")
         unlink(new.path)
         do {
-            try FileManager.default.createDirectory(
-                at: url.deletingLastPathComponent(),
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
+            try createDirectory(at: url.deletingLastPathComponent())
             try writing(new.path) { () throws(Errno) in
                 let file = try OpenFile(creating: new.path)
                 for piece in pieces { try file.write(piece) }

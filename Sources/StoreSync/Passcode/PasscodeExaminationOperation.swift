@@ -169,7 +169,7 @@ actor PasscodeExaminationOperation: Operation {
             (try state.begunReplacement(for: key), try state.pin(for: key))
         }
         let isOurs = begun?.epoch == info.epoch && keyFile?.epoch.uuidString == begun?.epoch
-        // An adopted application isn't adopted again: the lock may be in use.
+        // Adopting takes a lock, which another operation may hold. An adopted application isn't adopted again.
         if let begun, isOurs, former?.epoch != begun.epoch { try await adopt(begun, info, context) }
         let (pin, client) = try await context.blocking { [state, key] in
             (try state.pin(for: key), try state.peekClientIdentifier(for: key))

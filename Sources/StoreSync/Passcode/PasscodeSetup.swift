@@ -132,7 +132,7 @@ public actor PasscodeSetup {
     ///
     /// While the storage can't be reached, the state is `syncRequired` and `none`, and ``syncError`` is the reason. May
     /// be called again at any time except while a passcode is being tried. If an attempt fails during the examination, the
-    /// application is examined again, since the result may be from before the attempt. ``syncError`` still says then why the
+    /// application is examined again, since the result may be from before the attempt. Then ``syncError`` still says why the
     /// attempt failed, unless this device is set up or the examination has found a problem.
     ///
     /// - Parameter retry: Whether and when a failure is retried; `nil` retries until the storage can be reached, at
@@ -144,7 +144,7 @@ public actor PasscodeSetup {
         let untilReached = RetryPolicy(maximumAttempts: .max) {
             ($0 as? StoreSyncError)?.code == .remoteUnavailable
         }
-        var attemptError: StoreSyncError?
+        machine.forgetAttempt()
         var counts: Bool
         repeat {
             let number = try machine.beginExamination()
@@ -155,8 +155,7 @@ public actor PasscodeSetup {
                 },
                 OperationOptions(retry: retry ?? untilReached)
             )
-            counts = machine.examined(examination, number: number, after: attemptError)
-            attemptError = syncError
+            counts = machine.examined(examination, number: number)
             tell()
         } while !counts && setupState == .syncRequired
     }

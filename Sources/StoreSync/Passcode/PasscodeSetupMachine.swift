@@ -50,12 +50,17 @@ struct PasscodeSetupMachine: Sendable {
     private var known: PasscodeExamination?
     /// Whether the attempt began on a device that is set up.
     private var wasOngoing = false
+    /// Why the last attempt failed, until the app's next request.
+    private var attemptError: StoreSyncError?
     /// The number of attempts that have started or ended, and of deregistrations.
     private var changeCount = 0
 
     // MARK: Examining
 
-    /// An examination was requested.
+    /// The app has requested an examination, and knows why the last attempt failed.
+    mutating func forgetAttempt() { attemptError = nil }
+
+    /// An examination begins.
     ///
     /// - Returns: The number that its result comes with.
     @discardableResult
@@ -75,15 +80,10 @@ struct PasscodeSetupMachine: Sendable {
     /// - Parameters:
     ///   - examination: Its result.
     ///   - number: What ``beginExamination()`` returned.
-    ///   - attemptError: Why an attempt has failed during a former examination of the same request.
     /// - Returns: Whether the result counts. It doesn't if an attempt has started or ended in the meantime, or if this device
     ///   was deregistered, since the result may be from before.
     @discardableResult
-    mutating func examined(
-        _ examination: PasscodeExamination,
-        number: Int,
-        after attemptError: StoreSyncError? = nil
-    ) -> Bool {
+    mutating func examined(_ examination: PasscodeExamination, number: Int) -> Bool {
         guard number == changeCount else { return false }
         found(examination)
         let isSetUp = examination.finding == .current
@@ -124,7 +124,7 @@ struct PasscodeSetupMachine: Sendable {
         wasOngoing = status.setupState == .ongoing || wasOngoing && known == nil
         changeCount += 1
         status.setupState = .syncStarted
-        status.syncError = nil
+        (status.syncError, attemptError) = (nil, nil)
     }
 
     private var isMissing: Bool { known?.finding == .missing }
@@ -166,7 +166,7 @@ struct PasscodeSetupMachine: Sendable {
         if let now { found(now) }
         changeCount += 1
         status.setupState = .syncRequired
-        status.syncError = error
+        (status.syncError, attemptError) = (error, error)
     }
 
     /// An operation found out that this device isn't registered any more.

@@ -133,17 +133,18 @@ extension SynchronizationOperation {
     func continueAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
         let other = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application)
         }
+        let former = formerClient(memory.client)
         memory.become(try RemoteIdentifier(other))
         try await remember(memory, context)
         throw StoreSyncError(
             .identityTwice,
             """
             This device was restored from a backup, and has published edits since that it doesn't have. Synchronize again \
-            as another client, and none of the edits is lost. \(formerClient)
+            as another client, and none of the edits is lost. \(former)
             """
         )
     }
 
     /// Says which client this device was, for a user who finds both in the list of clients.
-    var formerClient: String { "Until now, this device was client \(client)." }
+    func formerClient(_ client: String) -> String { "Until now, this device was client \(client)." }
 }

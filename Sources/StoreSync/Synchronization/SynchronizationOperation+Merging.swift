@@ -37,7 +37,7 @@ extension SynchronizationOperation {
         } catch var error as StoreSyncError where error.code == .identityTwice {
             // Only a registered client synchronizes, so the next synchronization is the first of the new client.
             _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
-            error.message += " \(formerClient)"
+            error.message += " \(formerClient(client.rawValue))"
             throw error
         }
     }

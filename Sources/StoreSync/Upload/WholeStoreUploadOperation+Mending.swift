@@ -22,7 +22,7 @@ extension WholeStoreUploadOperation {
     }
 
     /// Returns the manifests whose uploads are complete on the remote, as far as a listing of their folders shows it.
-    func complete(
+    func completeUploads(
         among manifests: [StoreManifest],
         _ published: PublishedStores,
         _ context: OperationContext

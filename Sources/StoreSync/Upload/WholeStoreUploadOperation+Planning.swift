@@ -303,7 +303,7 @@ extension WholeStoreUploadOperation {
         let names = Set(heads.map(\.name))
         // Of a document that merges records, the log says which edits a baseline contains.
         if request.isWhole || request.baseline != nil { return names }
-        let incomplete = names.subtracting(try await complete(among: heads, published, context).map(\.name))
+        let incomplete = names.subtracting(try await completeUploads(among: heads, published, context).map(\.name))
         if let head = incomplete.max() {
             throw StoreSyncError(
                 .noUploadedStore,

@@ -5,7 +5,7 @@ import SyncCryptography
 
 /// Sends the files of an upload, which no device sees before its manifest is published.
 extension WholeStoreUploadOperation {
-    /// Sends what the plan says, and records what was sent before any device can see the upload.
+    /// Sends what the plan says, and records it; the manifest, which makes it visible, is published after that.
     ///
     /// - Parameters:
     ///   - plan: What is sent.
@@ -17,7 +17,7 @@ extension WholeStoreUploadOperation {
         _ plan: UploadPlan,
         recordedAs upload: inout UploadRecord,
         _ context: OperationContext
-    ) async throws -> (StoreManifest, BlockDigests?) {
+    ) async throws -> (manifest: StoreManifest, blocks: BlockDigests?) {
         let files = try await send(plan, context)
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)

@@ -187,7 +187,7 @@ extension WholeStoreUploadOperation {
         _ context: OperationContext
     ) async throws -> PublishedStores {
         guard published.names.count + Lineage.maximumRemoved >= StoreManifest.maximumNames else { return published }
-        let heads = try await complete(among: Lineage.heads(of: published.manifests), published, context)
+        let heads = try await completeUploads(among: Lineage.heads(of: published.manifests), published, context)
         let included = heads.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
         let (removable, _) = await uploadsOfRemovedClients(including: included, published)
         guard !removable.isEmpty else { return published }

@@ -66,19 +66,21 @@ public actor VerificationOperation: Operation {
             // What was found of an application that is removed meanwhile doesn't count.
             if (try? await applicationExists()) == false { throw removedMeanwhile }
             if let failure { throw failure }
-            if !report.problems.isEmpty { try await noteRemoval() }
+            if !report.problems.isEmpty { await warnOfRemoval() }
             return report
         }
     }
 
     /// Warns that the application may be in the middle of its removal, if it lacks directories that every application has.
-    private func noteRemoval() async throws {
-        let missing = try await backend.applicationRegistrationHooks.missingParts(hierarchy) ?? []
-        guard !missing.isDisjoint(with: hierarchy.directories) else { return }
+    private func warnOfRemoval() async {
+        // The report doesn't depend on it.
+        guard let missing = try? await backend.applicationRegistrationHooks.missingParts(hierarchy),
+            !missing.isDisjoint(with: hierarchy.directories)
+        else { return }
         report.warnings.append(
             """
-            \(hierarchy.root) lacks directories that every application has. If a device is removing the application, or was \
-            interrupted, the problems come from that: complete the removal with storesync remove application.
+            \(hierarchy.root) lacks directories that every application has. If a device is removing the application, wait for \
+            that; if a removal was interrupted, complete it with storesync remove application.
             """
         )
     }

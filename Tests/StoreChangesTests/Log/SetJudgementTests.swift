@@ -56,7 +56,9 @@ struct SetJudgementTests {
         #expect(Self.void([first, second], knowledge).isEmpty)
     }
 
-    @Test("A removed client's sets after the note's number have own names, unless other sets have their numbers")
+    @Test(
+        "A removed client's sets after the note's number have names of their own, unless other sets have their numbers"
+    )
     func ownNames() {
         let base = TestLog.set("A", at: 1)
         let second = TestLog.set("A", at: 2, after: base)
@@ -173,7 +175,9 @@ struct SetJudgementTests {
         }
     }
 
-    @Test("A published prefix makes no lower set of a client void while the client's set in it is unknown")
+    @Test(
+        "A published prefix makes no set of a client with a lower number void while the client's set in it is unknown"
+    )
     func unknownMember() {
         let first = TestLog.set("A", at: 1)
         let second = TestLog.set("A", at: 2, after: first)

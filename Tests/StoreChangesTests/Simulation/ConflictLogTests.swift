@@ -58,6 +58,7 @@ struct ConflictLogTests {
         #expect(present.prefix(2) == entries[...] && present.count == 3)
         #expect(try laptop.conflictCount(after: last) == 1)
     }
+
     @Test("The other sides of the conflicts of many sets are found in steps in proportion to the number of the sets")
     func manyConflicts() throws {
         /// The steps by which edits of rows that the laptop has edited too take longer than those of other rows.

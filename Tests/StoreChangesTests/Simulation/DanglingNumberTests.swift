@@ -35,7 +35,7 @@ struct DanglingNumberTests {
     }
 
     @Test(
-        "A number of no row stays a value when another device's row of that number arrives; there it's a reference",
+        "A number of no row stays a value when another device's row of that number arrives; in that device's store it's a reference",
         arguments: [0, 3]
     )
     func numberOfArrivingRow(number: Int) throws {

@@ -137,7 +137,7 @@ struct LeftReferenceTests {
         #expect(try steps(200) < 8 * steps(50))
     }
 
-    @Test("A deleted row has left no row without a key that is gone, too, whichever table is compared first")
+    @Test("A deleted row names no rows without keys that are gone too, whichever table is compared first")
     func childrenWithoutKeyGone() throws {
         let laptop = try SimulatedDevice(
             "laptop",
@@ -159,7 +159,7 @@ struct LeftReferenceTests {
         #expect(try Self.leftCounts("song", laptop).sorted() == [0, 2])
     }
 
-    @Test("What a row without a key left when its app deleted it is told with it, whatever else is gone")
+    @Test("A deleted row without a key names the rows that still refer to it")
     func parentWithoutKey() throws {
         let laptop = try SimulatedDevice(
             "laptop",

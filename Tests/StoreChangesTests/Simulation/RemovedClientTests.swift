@@ -152,7 +152,7 @@ struct RemovedClientTests {
     }
 
     @Test(
-        "A removed device that comes back has its row under its name once, also if another device restored the row",
+        "A removed device that comes back has its row once and under the same name, also if another device restored it",
         arguments: Meanwhile.allCases
     )
     func namesAgain(meanwhile: Meanwhile) throws {
@@ -243,7 +243,7 @@ struct RemovedClientTests {
         }
     }
 
-    @Test("A row that a removed device hadn't published gets a name that it didn't give before its restoration")
+    @Test("A row that a removed device hadn't published gets a name that the device didn't give before its restoration")
     func unpublishedRow() throws {
         try bring(at: 1)
         try phone.notePublication()

@@ -202,18 +202,18 @@ final class SimulatedDevice {
         try replicaDatabase.unsafeRead { _ in try sets.compactMap { try replica.log.set($0.reference) } }
     }
 
-    /// About how many hundreds of steps SQLite's machine takes in the replica while `body` runs, however fast it is.
+    /// About how many times SQLite's machine takes `count` steps in the replica while `body` runs, however fast it is.
     ///
     /// - Parameters:
-    ///   - count: How many steps are counted as one; of a statement that takes fewer, none is counted.
+    ///   - count: The number of steps; a statement that takes fewer isn't counted.
     ///   - body: What takes steps.
-    /// - Returns: The number.
+    /// - Returns: How many times.
     /// - Throws: What `body` throws.
     func replicaSteps(every count: CInt = 100, _ body: () throws -> Void) throws -> Int {
         try steps(in: replicaDatabase, every: count, body)
     }
 
-    /// The same of the store.
+    /// About how many hundreds of steps SQLite's machine takes in the store while `body` runs.
     func storeSteps(_ body: () throws -> Void) throws -> Int { try steps(in: store, every: 100, body) }
 
     private func steps(in database: DatabaseQueue, every number: CInt, _ body: () throws -> Void) throws -> Int {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Statements on a connection of GRDB", .timeLimit(.minutes(60)))
 struct SQLConnectionTests {
-    @Test("GRDB's note of what statements read has only what the last one reads, however many there were")
+    @Test("GRDB's note of what statements read doesn't grow with the number of statements")
     func notedColumns() throws {
         let columns = (0..<20).map { "column\($0)" }
         try DatabaseQueue().write { db in

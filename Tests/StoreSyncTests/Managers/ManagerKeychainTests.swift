@@ -88,7 +88,9 @@ struct ManagerKeychainTests {
         _ = try await device.register().value
     }
 
-    @Test("If other users could read the device secret, the error says what to move; then the password is asked again")
+    @Test(
+        "If other users could read the device secret, the error says what to move away; then the password is asked again"
+    )
     func unsafeSecret() async throws {
         let fixture = try Fixture(password: "correct horse")
         _ = try await fixture.device("device").register().value

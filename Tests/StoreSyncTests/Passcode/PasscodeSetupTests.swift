@@ -329,7 +329,7 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
-    @Test("B14: The reason of an attempt that failed during an examination stays until the next request")
+    @Test("B11: The reason of an attempt that failed during an examination stays until the next request")
     func failureDuringExamination() async throws {
         let fixture = try Fixture()
         try await fixture.device("a").setUp(Self.passcode, .new)

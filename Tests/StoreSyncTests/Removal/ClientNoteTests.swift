@@ -205,7 +205,7 @@ struct ClientNoteTests {
         _ = try await scene.a.remove(scene.client, from: fromDocument ? document : nil).value
     }
 
-    @Test("A removed client removes nothing and changes no password until it registers again")
+    @Test("A client removed from the application removes nothing and changes no password until it registers again")
     func removedClient() async throws {
         let scene = try await Scene(isSealed: true)
         let b = scene.b

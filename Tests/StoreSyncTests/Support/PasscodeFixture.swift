@@ -42,7 +42,7 @@ extension Device {
 
 extension SyncStartMessage {
     /// Returns a message whose passcode is hashed at next to no cost.
-    static func cheap(_ passcode: String, action: Action = .existing) throws -> SyncStartMessage {
+    static func cheap(_ passcode: String, action: Action) throws -> SyncStartMessage {
         SyncStartMessage(passcode: try .cheap(passcode), action: action)
     }
 }

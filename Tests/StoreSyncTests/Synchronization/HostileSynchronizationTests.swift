@@ -286,7 +286,9 @@ struct HostileSynchronizationTests {
         #expect(try titles(c) == titles(b) && titles(c).isSuperset(of: ["a later", "b after it"]))
     }
 
-    @Test("A baseline has the lost edits of a removed client, although the client's older head is there again")
+    @Test(
+        "A device gets a removed client's lost edits with a baseline, although the client's older head is there again"
+    )
     func putBackRemovedAndNotSeen() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = try await devices(fixture)

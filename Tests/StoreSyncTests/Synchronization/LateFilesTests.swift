@@ -172,7 +172,9 @@ struct LateFilesTests {
         for device in all { #expect(try titles(device) == expected.inserted("unpublished"), "\(device.name)") }
     }
 
-    @Test("A damaged replica isn't built again while the storage hides own edits: the device becomes another client")
+    @Test(
+        "A damaged replica isn't built again while the storage hides the device's own edits: it becomes another client"
+    )
     func damagedReplica() async throws {
         let fixture = try Fixture(password: "correct horse")
         let all = try await devices("a", "b", in: fixture)

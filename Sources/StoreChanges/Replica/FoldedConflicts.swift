@@ -1,11 +1,14 @@
-/// The conflicts of sets that were folded, until it's known which devices the other sides are.
+/// The conflicts of sets that were folded, until it's known which devices their other sides are.
 ///
-/// They are those whose sets last changed the rows before.
-struct ConflictAuthors {
+/// The other side of a conflict is the device whose set last changed the row before.
+struct FoldedConflicts {
     private let log: ReplicaLog
     /// The sets in the total order.
     private var sets: [(entry: LogEntry, conflicts: [Conflict], targets: [ConflictTargets.Target])] = []
-    private var count = 0
+    /// How many conflicts they have, and how large these are, in bytes.
+    private var (count, size) = (0, 0)
+    /// Those of a set, all of which a device keeps in memory, too.
+    private static let limits = CapturedChanges.Limits()
 
     init(_ log: ReplicaLog) { self.log = log }
 
@@ -18,21 +21,23 @@ struct ConflictAuthors {
     /// - Throws: `DatabaseError`.
     mutating func add(_ conflicts: [Conflict], of entry: LogEntry, _ delta: StateDelta) throws {
         let aliases = Dictionary(delta.aliases.map { ($0.key, $0.pair.after) }) { first, _ in first }
-        sets.append((entry, conflicts, try conflicts.map { try target(of: $0, aliases) }))
+        let targets = try conflicts.map { try target(of: $0, aliases) }
+        sets.append((entry, conflicts, targets))
         count += conflicts.count
+        size += conflicts.reduce(0) { $0 + $1.size } + targets.reduce(0) { $0 + ($1.state?.image.count ?? 0) }
     }
 
-    /// Whether there are so many conflicts that they shouldn't wait for those of more sets.
-    var isFull: Bool { count >= 5_000 }
+    /// Whether the conflicts take so much memory that they shouldn't wait for those of more sets.
+    var isFull: Bool { count >= Self.limits.changes || size >= Self.limits.size }
 
-    /// Makes them the entries of their sets, which are integrated, in the conflict log.
+    /// Writes the conflicts into the conflict log; their sets must be integrated.
     mutating func write() throws {
         var others = try others()[...]
         for set in sets {
             try log.setConflicts(Array(zip(set.conflicts, others)), of: set.entry.header)
             others = others.dropFirst(set.conflicts.count)
         }
-        self = ConflictAuthors(log)
+        self = FoldedConflicts(log)
     }
 
     /// The other sides of the conflicts, in the order of the conflicts.
@@ -80,6 +85,15 @@ struct ConflictAuthors {
     }
 }
 
+extension Conflict {
+    /// The size of its cells, in bytes.
+    fileprivate var size: Int {
+        var writer = ByteWriter()
+        for cell in [lost, kept].flatMap(\.values) { writer.cell(cell) }
+        return writer.bytes.count
+    }
+}
+
 /// What conflicts are about whose other sides aren't found yet, by row: a set changed few of many rows.
 struct ConflictTargets {
     /// What a conflict is about, before the set.
@@ -92,14 +106,14 @@ struct ConflictTargets {
 
     private var targets: [RowReference: [(index: Int, target: Target)]] = [:]
 
-    /// Adds targets, and gives them positions from one on.
+    /// Adds targets, whose positions begin with `start`.
     mutating func add(_ targets: [Target], from start: Int) {
         for (index, target) in targets.enumerated() {
             self.targets[target.row, default: []].append((start + index, target))
         }
     }
 
-    /// Whether the other sides of all conflicts are found.
+    /// Whether the other sides of all targets that were added are found.
     var isEmpty: Bool { targets.isEmpty }
 
     /// Takes out the targets to whose rows a set gave what they have, and returns their positions.

@@ -1,0 +1,17 @@
+import RemoteStorage
+
+extension RemoteBackend {
+    /// Moves a directory to a name that no other directory gets; returns `false` if `source` doesn't exist any more.
+    func moveAside(_ source: RemotePath, to aside: RemotePath) async throws -> Bool {
+        do {
+            try await move(source, to: aside)
+            return true
+        } catch let error as RemoteError where error.code == .notFound {
+            return false
+        } catch let error as RemoteError where error.code == .alreadyExists {
+            // The refusal may be the answer to this client's own request, sent twice.
+            guard try await status(of: source) == nil else { throw error }
+            return true
+        }
+    }
+}
