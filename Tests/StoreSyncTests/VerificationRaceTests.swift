@@ -167,7 +167,7 @@ struct VerificationRaceTests {
     }
 
     @Test(
-        "A verification that ends while another device removes the application warns that its problems may come from the removal",
+        "A verification during the removal of the application warns that its problems may come from that",
         arguments: [nil, "correct horse"]
     )
     func removalInProgress(password: String?) async throws {
