@@ -185,6 +185,24 @@ struct VerificationRaceTests {
         #expect(report.warnings.contains { $0.contains("storesync remove application") }, "\(report)")
     }
 
+    @Test("A report isn't lost if the storage fails when only the warning of a removal remains to be found out")
+    func failingWarning() async throws {
+        let scene = try await Scene(password: nil)
+        try await scene.fixture.remote.remove(try #require(scene.fixture.hierarchy.directories.last))
+        func verify(dyingBefore request: Int?) async throws -> (report: VerificationReport, requestCount: Int) {
+            let connection = DyingBackend(scene.fixture.remote)
+            await connection.die(request.map { DyingBackend.Death(request: $0, isAfter: false) })
+            let report = try await scene.device.with(backend: connection).verify().value
+            return (report, await connection.requests.count)
+        }
+        let (whole, requestCount) = try await verify(dyingBefore: nil)
+        #expect(whole.warnings.contains { $0.contains("storesync remove application") }, "\(whole)")
+        // The last two requests list the directories.
+        let (report, _) = try await verify(dyingBefore: requestCount - 2)
+        #expect(report.problems == whole.problems && !report.problems.isEmpty)
+        #expect(!report.warnings.contains { $0.contains("storesync remove application") }, "\(report)")
+    }
+
     @Test("Edits that a vacuum removes while they are verified aren't missing")
     func vacuum() async throws {
         let fixture = try Fixture()

@@ -12,9 +12,9 @@ struct EncryptionFiles: Sendable {
     /// `Encryption/test.ticdsync`, byte for byte.
     var passwordTest: [UInt8]?
 
-    /// Whether the two files exist that give the keys to a device with the password.
+    /// Whether both the salt and the password test exist, with which the password opens the application.
     var hasAllKeyFiles: Bool { hasSalt && passwordTest != nil }
-    /// Whether one of them exists, or both.
+    /// Whether the salt or the password test exists, so that the application is encrypted.
     var hasAnyKeyFile: Bool { hasSalt || passwordTest != nil }
 
     static func fetch(

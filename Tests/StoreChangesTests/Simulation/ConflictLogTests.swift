@@ -85,4 +85,23 @@ struct ConflictLogTests {
         }
         #expect(try steps(80) < 8 * steps(20))
     }
+
+    @Test("The other sides of conflicts of large rows are right, although the conflicts are written in several parts")
+    func largeConflicts() throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        let numbers = 1...8
+        try devices.laptop.edit(
+            "INSERT INTO note VALUES \(numbers.map { "(\($0), 'note')" }.joined(separator: ", "))"
+        )
+        try devices.exchange()
+        for number in numbers {
+            try devices.laptop.edit("UPDATE note SET title = hex(zeroblob(300000)) WHERE id = \(number)")
+            try devices.laptop.capture(at: 1000)
+            try devices.phone.edit("UPDATE note SET title = 'phone' WHERE id = \(number)")
+            try devices.phone.capture(at: 2000)
+        }
+        let edits = devices.laptop.sets.suffix(numbers.count)
+        try devices.laptop.integrate(Array(devices.phone.sets.suffix(numbers.count)))
+        #expect(try devices.laptop.loggedConflicts().map(\.other?.set) == edits.map { $0.header.id })
+    }
 }
