@@ -77,7 +77,7 @@ package struct HTTPResponse: Sendable {
             // The body is compared with the size while it arrives.
             return size == nil
         }
-        // Nothing is no page.
+        // An empty body is no page.
         return Int64(length) != size && Int64(length) != 0
     }
 

@@ -7,7 +7,7 @@ struct FoldedConflicts {
     private var sets: [(entry: LogEntry, conflicts: [Conflict], targets: [ConflictTargets.Target])] = []
     /// How many conflicts they have, and how large these are, in bytes.
     private var (count, size) = (0, 0)
-    /// Those of a set, all of which a device keeps in memory, too.
+    /// The limits of a set, whose rows a device keeps in memory too.
     private static let limits = CapturedChanges.Limits()
 
     init(_ log: ReplicaLog) { self.log = log }
