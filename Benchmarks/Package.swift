@@ -33,6 +33,7 @@ let package = Package(
         .executableTarget(
             name: "bucketcopy",
             dependencies: [
+                "CLibsodium",
                 .product(name: "RemoteStorage", package: "swift-store-sync"),
                 .product(name: "RemoteStorageS3", package: "swift-store-sync"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

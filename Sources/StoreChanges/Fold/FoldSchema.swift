@@ -30,7 +30,7 @@ package final class FoldSchema {
         /// How the keys are made by which rows are found.
         fileprivate(set) var plans = LookupKeyPlans()
         /// The tables to whose rows the references of a row lead, of those rows, and so on.
-        fileprivate(set) var ancestors: [String] = []
+        fileprivate(set) var ancestors: Set<String> = []
 
         init(_ table: TableSchema, earlier: [UniqueIndex], defaults: [String: Cell]) {
             schema = table
@@ -147,12 +147,11 @@ package final class FoldSchema {
         FoldSchema(schema, earlier: earlier, evaluator: evaluator)
     }
 
-    private func ancestors(of table: Table) -> [String] {
-        var found: [String] = []
+    private func ancestors(of table: Table) -> Set<String> {
+        var found: Set<String> = []
         var searched = [table]
         while let table = searched.popLast() {
-            for reference in table.references where !found.contains(reference.parent) {
-                found.append(reference.parent)
+            for reference in table.references where found.insert(reference.parent).inserted {
                 if let parent = tables[reference.parent] { searched.append(parent) }
             }
         }
