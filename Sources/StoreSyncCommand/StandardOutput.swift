@@ -17,19 +17,23 @@ enum StandardOutput {
         signal(SIGPIPE, SIG_IGN)
     }
 
-    /// Writes lines at once.
+    /// Writes lines at once, or when the reader of a full pipe continues.
     ///
-    /// - Throws: ``OutputError``; `ExitCode` if the reader has closed the pipe, which says by that that it needs no more.
+    /// - Throws: ``OutputError``; `ExitCode` if the reader has closed the pipe, which says by that that it needs no more;
+    ///   `CancellationError` if the command is interrupted while it waits for the reader.
     static func write(_ lines: [String]) throws {
         let bytes = Array(lines.map { $0 + "\n" }.joined().utf8)
         var count = 0
         while count < bytes.count {
-            let written = bytes[count...].withUnsafeBytes { Foundation.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            try Terminal.wait(for: STDOUT_FILENO, POLLOUT)
+            // A pipe that is ready takes so many bytes without blocking.
+            let part = bytes[count...].prefix(Int(PIPE_BUF))
+            let written = part.withUnsafeBytes { Foundation.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
             if written >= 0 {
                 count += written
             } else if errno == EPIPE {
                 throw ExitCode(128 + SIGPIPE)
-            } else if errno != EINTR {
+            } else if errno != EINTR, errno != EAGAIN {
                 throw OutputError(reason: String(cString: strerror(errno)))
             }
         }

@@ -7,16 +7,32 @@ enum Terminal {
     /// Whether the user can be asked.
     static var isInteractive: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    // The command writes to this pipe when it is interrupted, so that a question without an answer ends.
+    // The command writes to this pipe when it is interrupted, so that a question without an answer ends, and output that
+    // isn't read.
     private static let wakeUp: (read: Int32, write: Int32) = {
         var descriptors: [Int32] = [-1, -1]
         _ = pipe(&descriptors)
         return (descriptors[0], descriptors[1])
     }()
 
-    /// Ends a question that is waiting for an answer.
+    /// Ends a question that is waiting for an answer, and the wait of output that isn't read.
     static func interrupt() {
         _ = write(wakeUp.write, [0], 1)
+    }
+
+    /// Waits until a descriptor can be read or written, or is closed at its other end.
+    ///
+    /// - Parameters:
+    ///   - descriptor: The descriptor.
+    ///   - event: `POLLIN` or `POLLOUT`.
+    /// - Throws: `CancellationError` if the command is interrupted before.
+    static func wait(for descriptor: Int32, _ event: Int32) throws {
+        var waiting = [
+            pollfd(fd: descriptor, events: Int16(event), revents: 0),
+            pollfd(fd: wakeUp.read, events: Int16(POLLIN), revents: 0),
+        ]
+        while poll(&waiting, 2, -1) < 0 { guard errno == EINTR else { throw CancellationError() } }
+        guard waiting[0].revents != 0 else { throw CancellationError() }
     }
 
     private static let lacksAnswer = Locked(false)
@@ -125,13 +141,7 @@ enum Terminal {
     private static func readBytes() throws -> [UInt8] {
         var line: [UInt8] = []
         while true {
-            var waiting = [
-                pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: wakeUp.read, events: Int16(POLLIN), revents: 0),
-            ]
-            guard poll(&waiting, 2, -1) > 0 || errno == EINTR else { throw CancellationError() }
-            guard waiting[1].revents == 0 else { throw CancellationError() }
-            guard waiting[0].revents != 0 else { continue }
+            try wait(for: STDIN_FILENO, POLLIN)
             var byte: UInt8 = 0
             guard read(STDIN_FILENO, &byte, 1) == 1 else { throw CancellationError() }
             if byte == UInt8(ascii: "\n") { return line }

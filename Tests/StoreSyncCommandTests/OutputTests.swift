@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+@testable import StoreSyncCommand
+
 extension CommandTests {
     @Suite("Standard output that can't be written is an error", .serialized)
     struct OutputTests {
@@ -68,6 +70,48 @@ extension CommandTests {
             let result = await child.finish()
             #expect(result.errorOutput == "status 141\n", "\(result)")
             #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
+        }
+
+        /// Makes a pipe this process's standard output, and fills it.
+        ///
+        /// - Returns: Its other end, which isn't read.
+        private static func redirectOutputToFullPipe() -> Int32 {
+            var descriptors: [Int32] = [-1, -1]
+            precondition(Foundation.pipe(&descriptors) == 0 && dup2(descriptors[1], STDOUT_FILENO) == STDOUT_FILENO)
+            close(descriptors[1])
+            _ = fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK)
+            while Foundation.write(STDOUT_FILENO, [0], 1) == 1 {}
+            return descriptors[0]
+        }
+
+        @Test("An interruption ends the wait for a reader that has stopped reading")
+        func fullPipe() async {
+            await #expect(processExitsWith: .success) {
+                _ = OutputTests.redirectOutputToFullPipe()
+                _ = fcntl(STDOUT_FILENO, F_SETFL, 0)
+                // Without an end of the wait, this ends the process.
+                alarm(60)
+                Terminal.interrupt()
+                do {
+                    try StandardOutput.write(["a line"])
+                } catch {
+                    exit(error is CancellationError ? EXIT_SUCCESS : EXIT_FAILURE)
+                }
+                exit(EXIT_FAILURE)
+            }
+        }
+
+        @Test("A full pipe that another program has set not to block is written once its reader continues")
+        func nonblockingPipe() async {
+            await #expect(processExitsWith: .success) {
+                let reader = OutputTests.redirectOutputToFullPipe()
+                Thread.detachNewThread {
+                    var buffer = [UInt8](repeating: 0, count: 1 << 12)
+                    while read(reader, &buffer, buffer.count) > 0 {}
+                }
+                // The reader takes much longer for this than a write that doesn't block.
+                try StandardOutput.write([String(repeating: "x", count: 1 << 24)])
+            }
         }
     }
 }
