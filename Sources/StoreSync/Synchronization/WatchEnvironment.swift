@@ -2,6 +2,7 @@ import FileSupport
 import Foundation
 import Operations
 import RemoteStorage
+import ThreadSupport
 
 /// What a watch needs of the world: a test injects its own.
 struct WatchEnvironment: Sendable {
@@ -16,7 +17,8 @@ struct WatchEnvironment: Sendable {
     var heads: @Sendable () async throws -> [String]
     /// Calls a closure when the store changes, until what is returned is released; throws if the system refuses to watch it.
     ///
-    /// Returns a closure that looks for changes of which the system sends no event, as after a mount.
+    /// Returns a closure that looks for changes of which the system sends no event, as after a mount, or where a link leads
+    /// elsewhere.
     var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> @Sendable () -> Void
     /// Signals when the heads may have changed; `nil` if the storage has no signals.
     var remoteChanges: @Sendable () async -> AsyncStream<Void>?
@@ -40,13 +42,23 @@ extension WatchEnvironment {
         heads = { try await translatingErrors { try await backend.synchronizationHooks.listSyncHeads(document) } }
         let location = { @Sendable in (try? LocalStore(store))?.url ?? store.standardizedFileURL }
         watchStore = { onChange in
+            let start = { @Sendable (url: URL) in
+                let directory = url.deletingLastPathComponent().path
+                return try FileWatch(directory: directory, database: url.lastPathComponent, onChange: onChange)
+            }
             let url = location()
-            let watch = try FileWatch(
-                directory: url.deletingLastPathComponent().path,
-                database: url.lastPathComponent,
-                onChange: onChange
-            )
-            return { watch.lookAgain() }
+            let watched = Locked((path: url.path, files: try start(url)))
+            return {
+                watched.withLock { watched in
+                    watched.files.lookAgain()
+                    // A link on the way may lead elsewhere by now.
+                    guard let path = store.path.canonicalPath, path != watched.path,
+                        let files = try? start(URL(filePath: path))
+                    else { return }
+                    watched = (path, files)
+                    onChange()
+                }
+            }
         }
         remoteChanges = { await backend.changes(in: document.recentSyncs) }
         isDiskFull = { FreeSpace(atPath: location().deletingLastPathComponent().path)?.isExhausted ?? false }

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Operations
 import OperationsTesting
+import RemoteStorage
 import StoreChanges
 import Testing
 import ThreadSupport
@@ -52,5 +53,37 @@ extension StoreWatchTests {
             let error = await #expect(throws: StoreSyncError.self) { try await task.value }
             try #require(error?.code == .storeNotFound)
         }
+    }
+
+    @Test("A store behind a link is watched where the link leads by now")
+    func redirectedLink() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        let (files, folder) = (FileManager.default, fixture.folder)
+        for name in ["former", "current"] {
+            let directory = folder.appending(path: name)
+            try files.createDirectory(at: directory, withIntermediateDirectories: false)
+            try Data("a".utf8).write(to: directory.appending(path: "store.sqlite"))
+        }
+        let link = folder.appending(path: "link")
+        try files.createSymbolicLink(at: link, withDestinationURL: folder.appending(path: "former"))
+        let environment = WatchEnvironment(
+            store: link.appending(path: "store.sqlite"),
+            document: ApplicationHierarchy(device.application).document(device.document),
+            backend: device.backend,
+            supervisor: device.supervisor
+        ) { device.synchronize() }
+        let (reports, continuation) = AsyncStream.makeStream(of: Bool.self)
+        let isWritten = Locked(false)
+        let lookAtStore = try await environment.watchStore { continuation.yield(isWritten.withLock(\.self)) }
+        var iterator = reports.makeAsyncIterator()
+        try files.removeItem(at: link)
+        try files.createSymbolicLink(at: link, withDestinationURL: folder.appending(path: "current"))
+        lookAtStore()
+        #expect(await iterator.next() == false)
+        isWritten.withLock { $0 = true }
+        try Data("b".utf8).write(to: folder.appending(path: "current/store.sqlite"))
+        while await iterator.next() == false {}
+        withExtendedLifetime(lookAtStore) {}
     }
 }
