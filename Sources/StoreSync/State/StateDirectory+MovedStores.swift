@@ -39,8 +39,8 @@ extension StateDirectory {
         StoreReplacement.removeLeftovers(of: store)
     }
 
-    /// Whether a record's file may have been moved to the path of `store`: the record's path has no file, or the file of
-    /// another record.
+    /// Whether a record's file may have been moved to the path of `store`: the record's path has no file, a link to the store,
+    /// or the file of another record.
     ///
     /// Equal file numbers aren't enough: if a program has removed or replaced the file, the file system may reuse its
     /// number. If the time of birth isn't recorded, a file at a new path may be an old backup with a reused number. It
@@ -50,7 +50,8 @@ extension StateDirectory {
         let isNewPath = !records.contains { $0.path == store.path }
         guard isSameFile || !isNewPath || hasSameName(record, store) else { return false }
         guard let there = FileIdentity(atPath: record.path.text) else { return isGone(record.path) }
-        return records.contains { $0.path != record.path && $0.file == there }
+        return record.path.text.canonicalPath == store.path.text
+            || records.contains { $0.path != record.path && $0.file == there }
     }
 
     /// Whether a store is the file of another document, which recorded it at another path.

@@ -87,6 +87,21 @@ struct MovedStoreTests {
         #expect(try Store.notes(in: newer) == ["one", "two", "three"])
     }
 
+    @Test("A moved store keeps its record although a link at its former path, or a directory on that path, leads to it")
+    func movedBehindLink() async throws {
+        let scene = try await Scene()
+        let (former, folder) = (scene.a.store, try scene.folder("one"))
+        let new = folder.appending(path: "moved.sqlite")
+        try Self.move(former, to: new)
+        try FileManager.default.createSymbolicLink(at: former, withDestinationURL: new)
+        try Store.write(["two"], to: new)
+        try await scene.expectGoesOn(former)
+        try FileManager.default.moveItem(at: folder, to: scene.url("other"))
+        try FileManager.default.createSymbolicLink(at: folder, withDestinationURL: scene.url("other"))
+        try Store.write(["three"], to: new)
+        try await scene.expectGoesOn(new)
+    }
+
     @Test("A store whose name changed only in case keeps its record, also while the former name leads to it")
     func caseOnly() async throws {
         let scene = try await Scene()
