@@ -91,7 +91,12 @@ package struct DeviceSecret {
         guard let status = try? file.status(), status.type == .regular else { throw unsafe("it's no file") }
         guard status.userID.rawValue == geteuid() else { throw unsafe("it belongs to another user") }
         guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
-            throw unsafe("users other than its owner have permissions on it")
+            throw unsafe(
+                """
+                users other than its owner have permissions on it, as they have on a file system that keeps none (FAT, exFAT, \
+                NTFS) unless it's mounted with umask=077
+                """
+            )
         }
         return file
     }
