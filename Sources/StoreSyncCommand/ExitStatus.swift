@@ -84,8 +84,8 @@ extension StoreSyncError {
         StoreSyncError(
             .cannotWrite,
             """
-            No temporary directory can be created in \(FileManager.default.temporaryDirectory.path). Make it writable, or set \
-            TMPDIR to another directory.
+            No temporary directory can be created in \(FileManager.default.temporaryDirectory.path). Make it writable and make \
+            room on its disk, or set TMPDIR to another directory.
             """,
             cause: cause
         )
