@@ -31,13 +31,20 @@ extension Cell {
         case .value(.text(let bytes)):
             switch collation {
             case .binary: self
-            case .noCase: .value(.text(bytes.map { (65...90).contains($0) ? $0 + 32 : $0 }))
+            case .noCase: .value(.text(Self.withoutCase(bytes)))
             case .trailingSpaces: .value(.text(Array(bytes.reversed().drop { $0 == 32 }.reversed())))
             }
         case .value(.real(let bitPattern)):
             Int64(exactly: Double(bitPattern: bitPattern)).map { .value(.integer($0)) } ?? self
         case .value, .row: self
         }
+    }
+
+    /// The representative of text that SQLite compares without regard to case: only as far as a NUL, and by its length.
+    private static func withoutCase(_ bytes: [UInt8]) -> [UInt8] {
+        let text = bytes.prefix { $0 != 0 }
+        let rest = repeatElement(0 as UInt8, count: bytes.count - text.count)
+        return text.map { (65...90).contains($0) ? $0 + 32 : $0 } + rest
     }
 
     /// The cell as SQLite converts it before it compares it with a column of an affinity.

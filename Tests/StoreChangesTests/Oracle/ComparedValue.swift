@@ -37,7 +37,10 @@ enum ComparedValue: Hashable {
     private static func folded(_ bytes: [UInt8], _ collation: Collation) -> [UInt8] {
         switch collation {
         case .binary: return bytes
-        case .noCase: return bytes.map { (65...90).contains($0) ? $0 + 32 : $0 }
+        case .noCase:
+            // SQLite looks at no byte after a NUL, but compares the lengths.
+            let end = bytes.firstIndex(of: 0) ?? bytes.endIndex
+            return bytes.indices.map { $0 >= end ? 0 : (65...90).contains(bytes[$0]) ? bytes[$0] + 32 : bytes[$0] }
         case .trailingSpaces:
             let end = bytes.lastIndex { $0 != 32 }.map { $0 + 1 } ?? 0
             return Array(bytes[..<end])

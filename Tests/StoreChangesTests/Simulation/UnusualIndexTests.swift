@@ -117,6 +117,24 @@ struct UnusualIndexTests {
     }
 
     @Test(
+        "Text with a NUL is compared as SQLite does where case doesn't count: by what precedes the NUL, and by length",
+        arguments: ["id INTEGER PRIMARY KEY, name TEXT UNIQUE", "name TEXT PRIMARY KEY NOT NULL"]
+    )
+    func textWithNUL(columns: String) throws {
+        let devices = try DevicePair("CREATE TABLE tag (\(columns) COLLATE NOCASE)")
+        try devices.laptop.edit("INSERT INTO tag (name) VALUES ('Work' || char(0) || 'a')")
+        try devices.phone.edit(
+            "INSERT INTO tag (name) VALUES ('work' || char(0) || 'b'), ('work' || char(0) || 'bc'), ('works' || char(0))"
+        )
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            #expect(try device.refusals().isEmpty)
+            #expect(try Self.rows(device, "SELECT count(*) FROM tag") == ["3"])
+            #expect(try device.conflicts().map(\.rule) == [.merged])
+        }
+    }
+
+    @Test(
         "A new row gets the number of a deleted one, as its author's row has it, unless the table promises otherwise",
         arguments: [("", "1"), (" AUTOINCREMENT", "2")]
     )
