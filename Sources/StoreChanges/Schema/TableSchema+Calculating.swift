@@ -1,4 +1,11 @@
 extension TableSchema {
+    /// The columns that have some of the names, and those on which generated columns of these names depend.
+    func storedColumns(named names: some Sequence<String>) -> Set<String> {
+        let tokens = tokens(of: names.map(\.quotedName).joined(separator: " "))
+        let names = Set(tokens.joined().compactMap(\.name?.sqlName))
+        return Set(columns.map(\.name).filter { names.contains($0.sqlName) })
+    }
+
     /// The first unique index with a value that is calculated from one of some columns; `nil` if there is none.
     ///
     /// A generated column stands for its expression.

@@ -56,13 +56,6 @@ public struct TableSchema: Hashable, Sendable {
         return columns.map(\.name).filter { !keyColumns.contains($0) }.sorted { $0.precedes($1) }
     }
 
-    /// The columns that have some of the names; all of them if a name is that of a generated column, which depends on them.
-    func storedColumns(named names: some Sequence<String>) -> Set<String> {
-        let names = Set(names.map(\.sqlName))
-        let dependsOnAll = generatedColumns.contains { names.contains($0.sqlName) }
-        return Set(columns.map(\.name).filter { dependsOnAll || names.contains($0.sqlName) })
-    }
-
     /// The names of SQLite for the number of a row.
     static let rowIdentifiers = ["rowid", "oid", "_rowid_"]
 

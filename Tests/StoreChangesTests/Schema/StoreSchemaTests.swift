@@ -311,6 +311,19 @@ struct StoreSchemaTests {
         #expect(schema.table("t")?.checks.map(\.columns) == [["a"], ["d"], ["b", "c"], ["b", "c"]])
     }
 
+    @Test("A constraint of generated columns names the columns from which SQLite computes them")
+    func checksOfGeneratedColumns() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE t (
+                a, b, c, d, "e f" VARCHAR(3) GENERATED ALWAYS AS (a + 1) STORED CHECK ("e f" > 0), g AS (b || h), h AS (C),
+                CHECK (G <> '')
+            );
+            """
+        )
+        #expect(schema.table("t")?.checks.map(\.columns) == [["a"], ["b", "c"]])
+    }
+
     @Test("Generated columns aren't among the columns; conflict clauses are known")
     func columns() throws {
         let schema = try schema(
