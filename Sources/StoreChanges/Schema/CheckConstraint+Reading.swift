@@ -17,6 +17,12 @@ extension CheckConstraint {
         }
     }
 
+    /// The constraint that a generated column which is `NOT NULL` is for the columns on which it depends.
+    init(requiring column: String, of table: TableSchema) {
+        let tokens = SQLTokens("\(column.quotedName) NOT NULL").tokens
+        self.init(columns: table.storedColumns(named: [column]), expression: tokens.map(\.description))
+    }
+
     /// Whether a constraint of a table names the number by which SQLite knows a row.
     static func limitsRowIdentifiers(of table: TableSchema) -> Bool {
         !table.isWithoutRowID

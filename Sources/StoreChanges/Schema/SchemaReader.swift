@@ -201,7 +201,10 @@ struct SchemaReader {
         let (uniques, hasKeyIndex) = try uniques(of: table)
         table.uniques = uniques
         let number = hasKeyIndex || table.isWithoutRowID ? nil : primaryKey.first
-        table.checks = CheckConstraint.all(in: tokens, of: table, numberedBy: number)
+        table.checks =
+            CheckConstraint.all(in: tokens, of: table, numberedBy: number)
+            + info.filter { $0["notnull"] && table.generates($0["name"]) }
+            .map { CheckConstraint(requiring: $0["name"], of: table) }
         table.key = key(of: table, primaryKey, numberedBy: number)
         return table
     }

@@ -311,17 +311,17 @@ struct StoreSchemaTests {
         #expect(schema.table("t")?.checks.map(\.columns) == [["a"], ["d"], ["b", "c"], ["b", "c"]])
     }
 
-    @Test("A constraint of generated columns names the columns from which SQLite computes them")
+    @Test("A constraint of generated columns names the columns from which SQLite computes them, NOT NULL included")
     func checksOfGeneratedColumns() throws {
         let schema = try schema(
             """
             CREATE TABLE t (
                 a, b, c, d, "e f" VARCHAR(3) GENERATED ALWAYS AS (a + 1) STORED CHECK ("e f" > 0), g AS (b || h), h AS (C),
-                CHECK (G <> '')
+                i AS (d) NOT NULL, CHECK (G <> '')
             );
             """
         )
-        #expect(schema.table("t")?.checks.map(\.columns) == [["a"], ["b", "c"]])
+        #expect(schema.table("t")?.checks.map(\.columns) == [["a"], ["b", "c"], ["d"]])
     }
 
     @Test("Generated columns aren't among the columns; conflict clauses are known")
