@@ -78,6 +78,24 @@ struct HistoryTests {
         #expect(unseen.contains { $0.contains("never pulled") && $0.contains("--from \(clientB)") }, "\(unseen)")
     }
 
+    @Test("No warning says that a device has never pulled an upload that its store contains, if a later one is damaged")
+    func containedHead() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try b.write("two")
+        _ = try await b.push().value
+        let files = try fixture.files()
+        let (path, content) = try #require(files.first { $0.key.contains("/manifest-2-") })
+        try fixture.put(content.dropLast(), at: path)
+        try b.write("three")
+        let upload = try await b.push().value
+        #expect(upload.generation == 3)
+        #expect(!upload.warnings.contains { $0.contains("never pulled") }, "\(upload.warnings)")
+    }
+
     // MARK: The model
 
     /// An independent model of the notes that both devices must have, in plain sets.

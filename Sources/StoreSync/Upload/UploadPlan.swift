@@ -48,6 +48,8 @@ struct UploadPlan: Sendable {
     let content: UploadContent
     /// The manifest, which gets its files when they have been sent.
     let manifest: StoreManifest
+    /// The uploads that the store contains.
+    let contained: Set<UploadName>
     /// This device's record of the store, once it's published.
     let record: StoreRecord
     /// Whether the transfer can be resumed if it's interrupted.

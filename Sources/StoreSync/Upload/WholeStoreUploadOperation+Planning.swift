@@ -33,6 +33,7 @@ extension WholeStoreUploadOperation {
             }
         var manifest = try await manifest(name, record, target.published, context)
         manifest.bases = content.delta?.bases ?? []
+        let contained = record.contained
         record.contentRoot = content.contentRoot?.description
         record.contained = manifest.includes.union([name])
         record.base = name
@@ -40,6 +41,7 @@ extension WholeStoreUploadOperation {
             UploadPlan(
                 content: content,
                 manifest: manifest,
+                contained: contained,
                 record: record,
                 isResumable: isResumable,
                 interrupted: interrupted
@@ -321,9 +323,10 @@ extension WholeStoreUploadOperation {
     func givenUp(_ plan: UploadPlan, _ target: UploadTarget) -> [String] {
         guard request.baseline == nil else { return [] }
         let heads = Set(Lineage.heads(of: target.published.manifests).map(\.name))
-        // This device needn't have pulled its own uploads, also if it remembers only later ones, which the remote has lost.
+        // The store contains some of them, also if they are heads again because the remote has lost a later upload. This device
+        // needn't have pulled its own uploads, either.
         let unseen = heads.intersection(plan.manifest.includes).subtracting(target.opened)
-            .filter { $0.client != target.client }
+            .subtracting(plan.contained).filter { $0.client != target.client }
         return unseen.sorted().map {
             """
             This replaces \($0), which this device has never pulled: other devices that have it lose its edits by their \
