@@ -87,8 +87,8 @@ struct HistoryTests {
         _ = try await b.pull().value
         try b.write("two")
         _ = try await b.push().value
-        let files = try fixture.files()
-        let (path, content) = try #require(files.first { $0.key.contains("/manifest-2-") })
+        let path = try #require(try fixture.files().keys.first { $0.contains("/manifest-2-") })
+        let content = try #require(try fixture.files()[path])
         try fixture.put(content.dropLast(), at: path)
         try b.write("three")
         let upload = try await b.push().value

@@ -104,4 +104,91 @@ struct StoreChoiceTests {
         let other = StoreSyncError.notAsUploaded(fixture.hierarchy.registration)
         #expect(other.code == .corrupt && other.message.contains("Try again. If it stays so,"))
     }
+
+    /// Replaces a file by the bytes at its start that are left of it, or changes its last byte if `left` is `nil`.
+    private static func damage(_ path: String, leaving left: Int?, in fixture: Fixture) throws {
+        var content = try #require(try fixture.files()[path])
+        if let left {
+            content = Data(content.prefix(left))
+        } else {
+            content[content.count - 1] ^= 1
+        }
+        try fixture.put(content, at: path)
+    }
+
+    @Test(
+        "The error of a damaged store names push --whole, which replaces it although the store is unchanged",
+        arguments: [true, false]
+    )
+    func damagedStore(isSealed: Bool) async throws {
+        let fixture = try Self.fixture(isSealed: isSealed)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        let path = try Self.file("/\(WholeStoreFile.store.rawValue)", of: fixture)
+        try Self.damage(path, leaving: nil, in: fixture)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
+        #expect(error?.message.contains("push the store with --whole") == true, "\(error as Any)")
+        let problems = try await b.verify().value.problems
+        #expect(problems.map(\.path) == [path])
+        #expect(problems.allSatisfy { $0.message.contains("push the store with --whole") }, "\(problems)")
+        #expect(try await a.push().value.isUnchanged)
+        _ = try await a.push(whole: true).value
+        #expect(try await b.pull().value.generation == 2)
+    }
+
+    @Test(
+        "The error of a manifest that is changed, cut off or emptied names push --whole, which replaces it",
+        arguments: [nil, 150, 0] as [Int?]
+    )
+    func unreadableManifest(left: Int?) async throws {
+        let fixture = try Self.fixture(isSealed: true)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        try Self.damage(try Self.manifest(fixture), leaving: left, in: fixture)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
+        #expect(error?.code == .tampered)
+        #expect(error?.message.contains("push the store with --whole") == true, "\(error as Any)")
+        _ = try await a.push(whole: true).value
+        #expect(try await b.pull().value.generation == 2)
+    }
+
+    @Test(
+        "The error of a document's info that is changed, cut off or emptied says how to give the document up",
+        arguments: [nil, 150, 0] as [Int?]
+    )
+    func unreadableInfo(left: Int?) async throws {
+        let fixture = try Self.fixture(isSealed: true)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        let path = "\(fixture.hierarchy.document(fixture.document).documentInfo)"
+        try Self.damage(path, leaving: left, in: fixture)
+        let error = await #expect(throws: StoreSyncError.self) { try await a.removeDocument().value }
+        #expect(error?.code == .tampered)
+        for part in ["from a backup", "remove exactly that file", "storesync remove document", "--recreate"] {
+            #expect(error?.message.contains(part) == true, "\(error as Any)")
+        }
+        try fixture.put(nil, at: path)
+        _ = try await a.removeDocument().value
+        _ = try await a.push(recreates: true).value
+        _ = try await b.pull().value
+        #expect(try b.notes() == ["one"])
+    }
+
+    @Test(
+        "The problem of another sealed file that is changed, cut off or emptied names a backup",
+        arguments: [nil, 150, 0] as [Int?]
+    )
+    func unreadableKey(left: Int?) async throws {
+        let fixture = try Self.fixture(isSealed: true)
+        let a = try fixture.device("a")
+        let key = try await a.registerDocument().value.integrityKey
+        let file = try fixture.hierarchy.document(fixture.document).integrityKey(key)
+        try Self.damage("\(file)", leaving: left, in: fixture)
+        let problems = try await a.verify().value.problems
+        #expect(problems.map(\.path) == ["\(file)"])
+        #expect(problems.allSatisfy { $0.message.lowercased().contains("restore it from a backup") }, "\(problems)")
+    }
 }

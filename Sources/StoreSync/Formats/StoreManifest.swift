@@ -216,13 +216,13 @@ extension StoreSyncError {
         )
     }
 
-    /// The error for a store that opens but doesn't match its manifest.
+    /// The error for a file that doesn't match its manifest.
     static func notAsUploaded(_ path: RemotePath) -> StoreSyncError {
         StoreSyncError(
             .corrupt,
             """
-            \(path) on the remote isn't what was uploaded. Try again. If it stays so, push the store again from a device \
-            that has it, or pull another client's with --from.
+            \(path) on the remote isn't what was uploaded: it is still arriving, or was changed, exchanged or damaged. Try \
+            again. If it stays so, push the store with --whole from a device that has it, or pull another client's with --from.
             """
         )
     }

@@ -77,23 +77,34 @@ struct ApplicationSeal: Sendable, Hashable {
         upTo limit: Int = Self.maximumBytes
     ) throws(StoreSyncError) -> [UInt8] {
         guard let key else { return bytes }
-        guard EpochKey.isSealed(bytes) else {
-            if case .syncOrigin = role { throw .unreadableOrigin(.tampered, at: path) }
-            throw StoreSyncError(
-                .tampered,
-                "\(path) on the remote isn't sealed, but every file of \(application) is. It is still arriving, or an attacker put it there."
-            )
-        }
-        do {
-            return try key.open(bytes, as: context(role), upTo: limit)
-        } catch {
-            switch role {
-            case .manifest(let name, _): throw StoreSyncError(error, ofManifestOf: name, at: path)
-            case .documentInfo: throw StoreSyncError(error, ofDocumentAt: path)
-            case .syncOrigin: throw StoreSyncError(error, ofOriginAt: path)
-            default: throw StoreSyncError(error, at: path)
+        let failure: StoreSyncError
+        if EpochKey.isSealed(bytes) {
+            do {
+                return try key.open(bytes, as: context(role), upTo: limit)
+            } catch {
+                failure = StoreSyncError(error, at: path)
             }
+        } else {
+            failure = unsealed(path)
         }
+        let error =
+            switch role {
+            case .manifest(let name, _): failure.ofManifest(of: name, at: path)
+            case .documentInfo: failure.ofDocument(at: path)
+            case .syncOrigin: failure.ofOrigin(at: path)
+            default: failure
+            }
+        throw error
+    }
+
+    private func unsealed(_ path: RemotePath) -> StoreSyncError {
+        StoreSyncError(
+            .tampered,
+            """
+            \(path) on the remote isn't sealed, but every file of \(application) is. It is still arriving, was damaged, or an \
+            attacker put it there. If it stays so, restore it from a backup.
+            """
+        )
     }
 
     /// Opens and reads the info of a client.

@@ -11,40 +11,54 @@ extension StoreSyncError {
     /// Translates an error of a sealed file of an uploaded store, and says how the upload is repaired.
     init(_ error: CryptographyError, ofStoreFileAt path: RemotePath) {
         self.init(error, at: path)
-        guard code == .tampered, error.code != .truncated else { return }
-        message = """
-            \(path) on the remote isn't what was uploaded: it was changed, exchanged or damaged. Push the store with --whole \
-            from a device that has it, or pull another client's with --from.
-            """
+        if code == .tampered { message = Self.notAsUploaded(path).message }
     }
 
-    /// Translates an error of a sealed manifest, and says how it's replaced.
-    init(_ error: CryptographyError, ofManifestOf name: UploadName, at path: RemotePath) {
-        self.init(error, at: path)
-        guard code == .tampered, error.code != .truncated else { return }
-        message = """
-            \(path) on the remote isn't the manifest that client \(name.client) wrote: it was changed, exchanged or damaged. \
-            Push the store with --whole from that client, or from another device that has it. The client's second push from \
-            now on removes the damaged file.
+    /// Returns the error of a sealed manifest, and says how it's replaced.
+    func ofManifest(of name: UploadName, at path: RemotePath) -> StoreSyncError {
+        guard code == .tampered else { return self }
+        return saying(
             """
+            \(path) on the remote isn't the manifest that client \(name.client) wrote: it is still arriving, or was changed, \
+            exchanged or damaged. If it stays so, push the store with --whole from that client, or from another device that \
+            has it. The client's second push from now on removes the damaged file.
+            """
+        )
     }
 
-    /// Translates an error of a document's sealed info, and says what helps against one of another application.
-    init(_ error: CryptographyError, ofDocumentAt path: RemotePath) {
-        self.init(error, at: path)
-        guard code == .orphan, let folder = path.parent else { return }
-        message = """
-            \(path) on the remote belongs to another application of that name: the application was created again, or two devices \
-            created it before the folder's files had arrived. Try again. If the error stays, move the folder \(folder) as a \
-            whole out of the application's folder, and keep it: the application can't open any file in it.
-            """
+    /// Returns the error of a document's sealed info, and says what helps without a backup, or if it's another application's.
+    func ofDocument(at path: RemotePath) -> StoreSyncError {
+        switch code {
+        case .tampered:
+            return saying(
+                """
+                \(path) on the remote can't be opened: it is still arriving, or was changed, exchanged or damaged. If it stays \
+                so, restore it from a backup. If there is none, remove exactly that file, give the document up with storesync \
+                remove document on a device that has synchronized it, and push a store of it with --recreate.
+                """
+            )
+        case .orphan:
+            guard let folder = path.parent else { return self }
+            return saying(
+                """
+                \(path) on the remote belongs to another application of that name: the application was created again, or two \
+                devices created it before the folder's files had arrived. Try again. If the error stays, move the folder \
+                \(folder) as a whole out of the application's folder, and keep it: the application can't open any file in it.
+                """
+            )
+        default:
+            return self
+        }
     }
 
-    /// Translates an error of the sealed file that says where a document's change sets begin.
-    init(_ error: CryptographyError, ofOriginAt path: RemotePath) {
-        self.init(error, at: path)
-        guard [.tampered, .orphan, .corrupt].contains(code) else { return }
-        message = Self.unreadableOrigin(code, at: path).message
+    /// Returns the error of the sealed file that says where a document's change sets begin.
+    func ofOrigin(at path: RemotePath) -> StoreSyncError {
+        guard [.tampered, .orphan, .corrupt].contains(code) else { return self }
+        return saying(Self.unreadableOrigin(code, at: path).message)
+    }
+
+    private func saying(_ message: String) -> StoreSyncError {
+        StoreSyncError(code, message, cause: cause)
     }
 
     /// The error of a file that doesn't say where the document's change sets begin.

@@ -36,7 +36,7 @@ struct DeltaVerification {
             case .notArrived(let name):
                 throw StoreSyncError(
                     .noUploadedStore,
-                    "It builds on \(name), which has not arrived, or was removed. If it stays missing, push again, or run storesync vacuum if the document synchronizes."
+                    "It builds on \(name), which has not arrived, or was removed. If it stays missing, push with --whole, or run storesync vacuum if the document synchronizes."
                 )
             case .misfit: throw StoreSyncError.corrupt(path, "it doesn't fit the upload that it builds on")
             }

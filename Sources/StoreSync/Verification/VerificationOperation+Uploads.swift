@@ -132,11 +132,7 @@ extension VerificationOperation {
                     found.sealedBytes != file.storedSize || found.byteCount != file.size
                         || found.root != file.contentRoot
                 else { continue }
-                problem(
-                    path,
-                    code: "corrupt",
-                    "It isn't what was uploaded. Push the store again from a device that has it, or restore the file from a backup."
-                )
+                problem(path, .notAsUploaded(path))
             } catch let error as CryptographyError {
                 let error = StoreSyncError(error, ofStoreFileAt: path)
                 count(path, file.storedSize)
@@ -151,7 +147,7 @@ extension VerificationOperation {
         problem(
             path,
             code: "missing",
-            "It has not arrived, or was removed. If it stays missing, push again, or run storesync vacuum if the document synchronizes."
+            "It has not arrived, or was removed. If it stays missing, push with --whole, or run storesync vacuum if the document synchronizes."
         )
     }
 
@@ -169,8 +165,7 @@ extension VerificationOperation {
         guard let item = try await hooks.fetchItem(at: path) else { return missingFile(path) }
         count(path, item.size)
         guard item.size == manifest[.store]?.storedSize else {
-            problem(path, code: "corrupt", "Its length isn't what was uploaded. Push the store again.")
-            return
+            return problem(path, .notAsUploaded(path))
         }
         do {
             try await deltas.check(manifest)

@@ -85,7 +85,7 @@ struct SealedHeader: Hashable, Sendable {
 extension CryptographyError {
     static let truncated = CryptographyError(
         .truncated,
-        "A sealed file ends too early. It's damaged, or hasn't arrived completely: try again later."
+        "A sealed file ends too early: it's damaged, or hasn't arrived completely. If it stays so, restore it from a backup."
     )
 
     static let extended = tampered("bytes follow its last chunk")
@@ -94,7 +94,10 @@ extension CryptographyError {
     static func tampered(_ reason: String) -> CryptographyError {
         CryptographyError(
             .tampered,
-            "A sealed file isn't what was sealed for its location: \(reason). It was changed, exchanged or damaged. Write it again from a device that has its content."
+            """
+            A sealed file isn't what was sealed for its location: \(reason). It was changed, exchanged or damaged. Restore it \
+            from a backup, or write it again from a device that has its content.
+            """
         )
     }
 }
