@@ -58,7 +58,7 @@ struct Report: Sendable {
     }
 
     static func standardError(_ line: String) {
-        // The terminal may be closed while the command continues.
-        try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+        // The terminal may be closed while the command continues, or stopped while it's interrupted.
+        try? StandardOutput.write(Array((line + "\n").utf8), to: STDERR_FILENO)
     }
 }

@@ -83,7 +83,7 @@ struct Session: Sendable {
             let failure = Failure(error, signal: interruption.signal)
             if output.verbose { Report.standardError("\(error)") }
             // After the result's error, an object would be the second one, or follow a part of the first.
-            let isJSON = output.json && !(error is OutputError)
+            let isJSON = output.json && !(error is OutputError) && !StandardOutput.isCut
             Report(isJSON: isJSON, isQuiet: output.quiet).failure(code: failure.code, message: failure.message)
             throw ExitCode(failure.status)
         }

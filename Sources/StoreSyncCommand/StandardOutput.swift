@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import ThreadSupport
 
 /// The command's standard output, whose errors don't go unnoticed.
 enum StandardOutput {
@@ -17,6 +18,11 @@ enum StandardOutput {
         signal(SIGPIPE, SIG_IGN)
     }
 
+    private static let cut = Locked(false)
+
+    /// Whether what was written last ends before its end.
+    static var isCut: Bool { cut.withLock(\.self) }
+
     /// Writes lines at once, or when the reader of a full pipe continues.
     ///
     /// - Throws: ``OutputError``; `ExitCode` if the reader has closed the pipe, which says by that that it needs no more;
@@ -24,13 +30,27 @@ enum StandardOutput {
     static func write(_ lines: [String]) throws {
         let bytes = Array(lines.map { $0 + "\n" }.joined().utf8)
         var count = 0
-        while count < bytes.count {
-            try Terminal.wait(for: STDOUT_FILENO, POLLOUT)
+        defer { if 0 < count, count < bytes.count { cut.withLock { $0 = true } } }
+        try write(bytes, to: STDOUT_FILENO) { count += $0 }
+    }
+
+    /// Writes bytes to a descriptor as ``write(_:)`` does.
+    ///
+    /// - Parameters:
+    ///   - bytes: The bytes.
+    ///   - descriptor: The descriptor.
+    ///   - onPart: Called with the number of bytes of each part that was written.
+    /// - Throws: What ``write(_:)`` throws.
+    static func write(_ bytes: [UInt8], to descriptor: Int32, onPart: (Int) -> Void = { _ in }) throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            try Terminal.wait(for: descriptor, POLLOUT)
             // A pipe that is ready takes so many bytes without blocking.
-            let part = bytes[count...].prefix(Int(PIPE_BUF))
-            let written = part.withUnsafeBytes { Foundation.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            if written >= 0 {
-                count += written
+            let part = rest.prefix(Int(PIPE_BUF))
+            let count = part.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
+            if count >= 0 {
+                rest = rest.dropFirst(count)
+                onPart(count)
             } else if errno == EPIPE {
                 throw ExitCode(128 + SIGPIPE)
             } else if errno != EINTR, errno != EAGAIN {

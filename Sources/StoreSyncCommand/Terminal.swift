@@ -7,8 +7,7 @@ enum Terminal {
     /// Whether the user can be asked.
     static var isInteractive: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    // The command writes to this pipe when it is interrupted, so that a question without an answer ends, and output that
-    // isn't read.
+    // The command writes to this pipe when it is interrupted, so that neither a question nor output waits forever.
     private static let wakeUp: (read: Int32, write: Int32) = {
         var descriptors: [Int32] = [-1, -1]
         _ = pipe(&descriptors)

@@ -272,8 +272,9 @@ struct LockTests {
         let keychain = try await locked()
         for mode in [0o640, 0o604, 0o660, 0o601] {
             try setMode(mode, secretFile)
-            await expect(.deviceSecretUnsafe, "mode 0600") { try await keychain.unlock(with: fixture.deviceSecret) }
-            await expect(.deviceSecretUnsafe, "umask=077") { try await keychain.unlock(with: fixture.deviceSecret) }
+            for remedy in ["mode 0600", "uid= and umask=077"] {
+                await expect(.deviceSecretUnsafe, remedy) { try await keychain.unlock(with: fixture.deviceSecret) }
+            }
         }
         let elsewhere = fixture.url("elsewhere")
         try setMode(0o600, secretFile)

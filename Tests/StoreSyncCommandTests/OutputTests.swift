@@ -72,30 +72,34 @@ extension CommandTests {
             #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
         }
 
-        /// Makes a pipe this process's standard output, and fills it.
+        /// Makes a pipe that doesn't block this process's standard output, and fills it.
         ///
-        /// - Returns: Its other end, which isn't read.
-        private static func redirectOutputToFullPipe() -> Int32 {
+        /// - Returns: Its other end, which isn't read, and how many bytes the pipe holds.
+        private static func redirectOutputToFullPipe() -> (reader: Int32, byteCount: Int) {
             var descriptors: [Int32] = [-1, -1]
             precondition(Foundation.pipe(&descriptors) == 0 && dup2(descriptors[1], STDOUT_FILENO) == STDOUT_FILENO)
             close(descriptors[1])
             _ = fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK)
-            while Foundation.write(STDOUT_FILENO, [0], 1) == 1 {}
-            return descriptors[0]
+            var byteCount = 0
+            while Foundation.write(STDOUT_FILENO, [0], 1) == 1 { byteCount += 1 }
+            return (descriptors[0], byteCount)
         }
 
-        @Test("An interruption ends the wait for a reader that has stopped reading")
+        @Test("An interrupted command doesn't wait for a reader that has stopped reading")
         func fullPipe() async {
             await #expect(processExitsWith: .success) {
-                _ = OutputTests.redirectOutputToFullPipe()
+                let (reader, _) = OutputTests.redirectOutputToFullPipe()
                 _ = fcntl(STDOUT_FILENO, F_SETFL, 0)
+                // The pipe has room for a part of the line.
+                var part = [UInt8](repeating: 0, count: Int(PIPE_BUF))
+                precondition(read(reader, &part, part.count) == part.count)
                 // Without an end of the wait, this ends the process.
                 alarm(60)
                 Terminal.interrupt()
                 do {
-                    try StandardOutput.write(["a line"])
+                    try StandardOutput.write([String(repeating: "x", count: 1 << 20)])
                 } catch {
-                    exit(error is CancellationError ? EXIT_SUCCESS : EXIT_FAILURE)
+                    exit(error is CancellationError && StandardOutput.isCut ? EXIT_SUCCESS : EXIT_FAILURE)
                 }
                 exit(EXIT_FAILURE)
             }
@@ -104,13 +108,23 @@ extension CommandTests {
         @Test("A full pipe that another program has set not to block is written once its reader continues")
         func nonblockingPipe() async {
             await #expect(processExitsWith: .success) {
-                let reader = OutputTests.redirectOutputToFullPipe()
+                let (reader, former) = OutputTests.redirectOutputToFullPipe()
+                let line = String(repeating: "x", count: 1 << 22)
+                let count = line.utf8.count + 1 + former
+                let isRead = DispatchSemaphore(value: 0)
                 Thread.detachNewThread {
-                    var buffer = [UInt8](repeating: 0, count: 1 << 12)
-                    while read(reader, &buffer, buffer.count) > 0 {}
+                    var (buffer, rest) = ([UInt8](repeating: 0, count: 1 << 12), count)
+                    while rest > 0 {
+                        let part = read(reader, &buffer, buffer.count)
+                        guard part > 0 else { exit(EXIT_FAILURE) }
+                        rest -= part
+                    }
+                    isRead.signal()
                 }
-                // The reader takes much longer for this than a write that doesn't block.
-                try StandardOutput.write([String(repeating: "x", count: 1 << 24)])
+                try StandardOutput.write([line])
+                // The end of the pipe tells a reader that lacks bytes.
+                close(STDOUT_FILENO)
+                isRead.wait()
             }
         }
     }

@@ -178,7 +178,7 @@ struct StoreChoiceTests {
     }
 
     @Test(
-        "The problem of another sealed file that is changed, cut off or emptied names a backup",
+        "The problem of an integrity key that is changed, cut off or emptied names a backup",
         arguments: [nil, 150, 0] as [Int?]
     )
     func unreadableKey(left: Int?) async throws {

@@ -7,15 +7,15 @@ import RemoteStorageS3
 /// Sends one file to a bucket, or fetches it, with the backend alone and nothing else that `storesync` does.
 @main
 struct BucketCopy: AsyncParsableCommand {
-    enum Direction: String, ExpressibleByArgument { case up, twice, down, deciphered, digested }
+    enum Work: String, ExpressibleByArgument { case up, twice, down, deciphered, digested }
 
     @Argument(
         help: """
-            The direction: up, or twice, which sends the file and lets the server copy it; down, or deciphered or digested, which \
-            fetch the file and let libsodium do what it costs at least to open a sealed file or to verify an unsealed one.
+            What to do: up sends the file, and twice also lets the server copy it. down fetches it; deciphered and digested \
+            also let libsodium decipher or digest it, as a pull must.
             """
     )
-    var direction: Direction
+    var work: Work
 
     @Argument(help: "The file on this device.")
     var file: String
@@ -39,7 +39,7 @@ struct BucketCopy: AsyncParsableCommand {
         if let parallelParts { configuration.parallelParts = parallelParts }
         let backend = S3Backend(configuration)
         let path = try RemotePath("file")
-        switch direction {
+        switch work {
         case .up, .twice:
             let content = try await RemoteContent.file(at: URL(filePath: file))
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: InMemoryReceipts()) { _ in
@@ -54,11 +54,19 @@ struct BucketCopy: AsyncParsableCommand {
                 throw ValidationError("“\(file)” can't be created.")
             }
             let handle = try FileHandle(forWritingTo: URL(filePath: file))
+            let process: (@Sendable ([UInt8]) -> Void)? =
+                switch work {
+                case .deciphered: decipher
+                case .digested: digest
+                case .up, .twice, .down: nil
+                }
             try await withThrowingTaskGroup { group in
-                var waiting = ProcessInfo.processInfo.activeProcessorCount * 2
+                var freeCount = ProcessInfo.processInfo.activeProcessorCount * 2
                 for try await chunk in content {
-                    if waiting > 0 { waiting -= 1 } else { try await group.next() }
-                    group.addTask { [direction] in process(chunk, direction) }
+                    if let process {
+                        if freeCount > 0 { freeCount -= 1 } else { try await group.next() }
+                        group.addTask { process(chunk) }
+                    }
                     try handle.write(contentsOf: chunk)
                 }
             }
@@ -67,22 +75,18 @@ struct BucketCopy: AsyncParsableCommand {
     }
 }
 
-/// Does for a chunk what libsodium does at least when a store is pulled.
-///
-/// Its cipher takes the same time in both directions.
-private func process(_ chunk: [UInt8], _ direction: BucketCopy.Direction) {
-    switch direction {
-    case .deciphered:
-        let key = [UInt8](repeating: 1, count: Int(crypto_aead_xchacha20poly1305_ietf_KEYBYTES))
-        let nonce = [UInt8](repeating: 2, count: Int(crypto_aead_xchacha20poly1305_ietf_NPUBBYTES))
-        var output = [UInt8](repeating: 0, count: chunk.count + Int(crypto_aead_xchacha20poly1305_ietf_ABYTES))
-        let count = UInt64(chunk.count)
-        let status = crypto_aead_xchacha20poly1305_ietf_encrypt(&output, nil, chunk, count, nil, 0, nil, nonce, key)
-        precondition(status == 0, "libsodium doesn't encipher")
-    case .digested:
-        var digest = [UInt8](repeating: 0, count: 32)
-        let status = crypto_generichash(&digest, digest.count, chunk, UInt64(chunk.count), nil, 0)
-        precondition(status == 0, "libsodium doesn't digest")
-    case .up, .twice, .down: break
-    }
+/// Takes the time of deciphering a chunk: libsodium's cipher needs the same time in both directions.
+@Sendable private func decipher(_ chunk: [UInt8]) {
+    let key = [UInt8](repeating: 1, count: Int(crypto_aead_xchacha20poly1305_ietf_KEYBYTES))
+    let nonce = [UInt8](repeating: 2, count: Int(crypto_aead_xchacha20poly1305_ietf_NPUBBYTES))
+    var output = [UInt8](repeating: 0, count: chunk.count + Int(crypto_aead_xchacha20poly1305_ietf_ABYTES))
+    let count = UInt64(chunk.count)
+    let status = crypto_aead_xchacha20poly1305_ietf_encrypt(&output, nil, chunk, count, nil, 0, nil, nonce, key)
+    precondition(status == 0, "libsodium doesn't encipher")
+}
+
+@Sendable private func digest(_ chunk: [UInt8]) {
+    var digest = [UInt8](repeating: 0, count: 32)
+    let status = crypto_generichash(&digest, digest.count, chunk, UInt64(chunk.count), nil, 0)
+    precondition(status == 0, "libsodium doesn't digest")
 }

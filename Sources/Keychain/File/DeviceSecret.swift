@@ -91,12 +91,7 @@ package struct DeviceSecret {
         guard let status = try? file.status(), status.type == .regular else { throw unsafe("it's no file") }
         guard status.userID.rawValue == geteuid() else { throw unsafe("it belongs to another user") }
         guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
-            throw unsafe(
-                """
-                users other than its owner have permissions on it, as they have on a file system that keeps none (FAT, exFAT, \
-                NTFS) unless it's mounted with umask=077
-                """
-            )
+            throw unsafe("users other than its owner have permissions on it")
         }
         return file
     }
@@ -262,7 +257,8 @@ package struct DeviceSecret {
             .deviceSecretUnsafe,
             """
             The device secret \(path) isn't used: \(reason). If you trust the users who could read it, make it your own file \
-            with mode 0600. Otherwise change the keychain's lock too, if it can be changed.
+            with mode 0600. FAT, exFAT and NTFS may keep no modes: mount the file system with uid= and umask=077. If you don't \
+            trust them, change the keychain's lock too, if it can be changed.
             """
         )
     }

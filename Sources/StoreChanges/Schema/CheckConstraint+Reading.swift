@@ -17,10 +17,16 @@ extension CheckConstraint {
         }
     }
 
-    /// The constraint that a generated column which is `NOT NULL` is for the columns on which it depends.
-    init(requiring column: String, of table: TableSchema) {
-        let tokens = SQLTokens("\(column.quotedName) NOT NULL").tokens
-        self.init(columns: table.storedColumns(named: [column]), expression: tokens.map(\.description))
+    /// Creates the constraint that a generated column puts on the columns from which SQLite computes it, if it's `NOT NULL`;
+    /// `nil` if none of them can be `NULL`.
+    ///
+    /// - Parameters:
+    ///   - column: The generated column.
+    ///   - table: The table.
+    init?(requiring column: String, of table: TableSchema) {
+        let columns = table.storedColumns(named: [column]).filter { table.column($0)?.isNotNull == false }
+        guard !columns.isEmpty else { return nil }
+        self.init(columns: columns, expression: SQLTokens("\(column.quotedName) NOT NULL").tokens.map(\.description))
     }
 
     /// Whether a constraint of a table names the number by which SQLite knows a row.

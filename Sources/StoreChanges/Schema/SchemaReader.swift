@@ -204,7 +204,7 @@ struct SchemaReader {
         table.checks =
             CheckConstraint.all(in: tokens, of: table, numberedBy: number)
             + info.filter { $0["notnull"] && table.generates($0["name"]) }
-            .map { CheckConstraint(requiring: $0["name"], of: table) }
+            .compactMap { CheckConstraint(requiring: $0["name"], of: table) }
         table.key = key(of: table, primaryKey, numberedBy: number)
         return table
     }

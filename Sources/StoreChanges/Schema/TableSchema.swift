@@ -184,7 +184,7 @@ extension StoredValue {
 public enum Collation: String, Hashable, Sendable {
     /// Compares bytes.
     case binary = "BINARY"
-    /// Compares bytes without regard to the case of ASCII letters.
+    /// Compares bytes without regard to the case of ASCII letters, as far as the first NUL, and then the lengths.
     case noCase = "NOCASE"
     /// Compares bytes without spaces at the end.
     case trailingSpaces = "RTRIM"

@@ -210,8 +210,8 @@ extension StoreSyncError {
         StoreSyncError(
             .tampered,
             """
-            \(path) on the remote is larger than what was uploaded: it was changed, exchanged or damaged. Push the store \
-            with --whole from a device that has it, or pull another client's with --from.
+            \(path) on the remote is larger than what was uploaded: it was changed, exchanged or damaged. Try again. If it stays \
+            so, push the store with --whole from a device that has it, or pull another client's with --from.
             """
         )
     }
@@ -222,7 +222,8 @@ extension StoreSyncError {
             .corrupt,
             """
             \(path) on the remote isn't what was uploaded: it is still arriving, or was changed, exchanged or damaged. Try \
-            again. If it stays so, push the store with --whole from a device that has it, or pull another client's with --from.
+            again. If it stays so, push the store with --whole from a device that has it, or pull another client's with --from. If \
+            the document synchronizes, synchronize a new edit instead, and run storesync vacuum.
             """
         )
     }

@@ -89,9 +89,9 @@ struct ApplicationSeal: Sendable, Hashable {
         }
         let error =
             switch role {
-            case .manifest(let name, _): failure.ofManifest(of: name, at: path)
-            case .documentInfo: failure.ofDocument(at: path)
-            case .syncOrigin: failure.ofOrigin(at: path)
+            case .manifest(let name, _): failure.explained(asManifestOf: name, at: path)
+            case .documentInfo: failure.explained(asDocumentInfoAt: path)
+            case .syncOrigin: failure.explained(asOriginAt: path)
             default: failure
             }
         throw error

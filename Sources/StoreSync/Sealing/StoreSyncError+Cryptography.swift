@@ -14,8 +14,8 @@ extension StoreSyncError {
         if code == .tampered { message = Self.notAsUploaded(path).message }
     }
 
-    /// Returns the error of a sealed manifest, and says how it's replaced.
-    func ofManifest(of name: UploadName, at path: RemotePath) -> StoreSyncError {
+    /// Returns the error of a sealed manifest, which says how to replace it.
+    func explained(asManifestOf name: UploadName, at path: RemotePath) -> StoreSyncError {
         guard code == .tampered else { return self }
         return saying(
             """
@@ -26,15 +26,16 @@ extension StoreSyncError {
         )
     }
 
-    /// Returns the error of a document's sealed info, and says what helps without a backup, or if it's another application's.
-    func ofDocument(at path: RemotePath) -> StoreSyncError {
+    /// Returns the error of a document's sealed info, which says how to repair it or to give the document up.
+    func explained(asDocumentInfoAt path: RemotePath) -> StoreSyncError {
         switch code {
         case .tampered:
             return saying(
                 """
                 \(path) on the remote can't be opened: it is still arriving, or was changed, exchanged or damaged. If it stays \
-                so, restore it from a backup. If there is none, remove exactly that file, give the document up with storesync \
-                remove document on a device that has synchronized it, and push a store of it with --recreate.
+                so, restore it from a backup, or from a device whose copy of the folder still opens. If there is none, remove \
+                exactly that file, and give the document up with storesync remove document on a device that has synchronized \
+                it: all its uploads and edits on the remote are deleted. Then push a store of it with --recreate.
                 """
             )
         case .orphan:
@@ -52,7 +53,7 @@ extension StoreSyncError {
     }
 
     /// Returns the error of the sealed file that says where a document's change sets begin.
-    func ofOrigin(at path: RemotePath) -> StoreSyncError {
+    func explained(asOriginAt path: RemotePath) -> StoreSyncError {
         guard [.tampered, .orphan, .corrupt].contains(code) else { return self }
         return saying(Self.unreadableOrigin(code, at: path).message)
     }

@@ -26,7 +26,8 @@ extension StateDirectory {
         let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former.text) ? $0 : nil }
         try moveStore(from: former, to: record, exchangingWith: other)
         try settleMoves(of: key)
-        if other == nil { removeLeftovers(ofStoreAt: former) }
+        // What is beside a store to which its former path leads may belong to an operation with the store.
+        if other == nil, former.text.canonicalPath != store.path.text { removeLeftovers(ofStoreAt: former) }
         return record
     }
 

@@ -19,7 +19,7 @@ struct WatchEnvironment: Sendable {
     ///
     /// Returns a closure that looks for changes of which the system sends no event, as after a mount, or where a link leads
     /// elsewhere.
-    var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> @Sendable () -> Void
+    var watchStore: @Sendable (_ onChange: @escaping @Sendable () -> Void) async throws -> @Sendable () async -> Void
     /// Signals when the heads may have changed; `nil` if the storage has no signals.
     var remoteChanges: @Sendable () async -> AsyncStream<Void>?
     /// Whether the disk that holds the store is full.
@@ -49,15 +49,15 @@ extension WatchEnvironment {
             let url = location()
             let watched = Locked((path: url.path, files: try start(url)))
             return {
-                watched.withLock { watched in
-                    watched.files.lookAgain()
-                    // A link on the way may lead elsewhere by now.
-                    guard let path = store.path.canonicalPath, path != watched.path,
-                        let files = try? start(URL(filePath: path))
-                    else { return }
-                    watched = (path, files)
-                    onChange()
+                watched.withLock(\.files).lookAgain()
+                let former = watched.withLock(\.path)
+                // A link on the way may lead elsewhere by now. File systems of networks may block.
+                let other = try? await runBlocking {
+                    store.path.canonicalPath.flatMap { $0 == former ? nil : ($0, try? start(URL(filePath: $0))) }
                 }
+                guard let (path, files) = other ?? nil else { return }
+                if let files { watched.withLock { $0 = (path, files) } }
+                onChange()
             }
         }
         remoteChanges = { await backend.changes(in: document.recentSyncs) }

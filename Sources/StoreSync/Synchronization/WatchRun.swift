@@ -18,7 +18,7 @@ final class WatchRun {
     /// The heads that the last listing had, the one before the last synchronization for news at the latest.
     private var heads: [String]?
     /// Looks for changes of the store of which the system sends no event; watches the store until it's released.
-    private var lookAtStore: (@Sendable () -> Void)?
+    private var lookAtStore: (@Sendable () async -> Void)?
     /// How often the storage has refused what it allowed before, since the last success.
     private var refusals = 0
     /// Warnings that the next synchronization tells.
@@ -61,7 +61,7 @@ final class WatchRun {
                 self.handle = handle
                 return .began(handle)
             case .look:
-                lookAtStore?()
+                await lookAtStore?()
                 do {
                     let isNews = try await look()
                     schedule.looked(isNews: isNews, at: environment.now(), random: environment.random())
@@ -111,7 +111,7 @@ final class WatchRun {
             result = .failure(error)
         }
         self.handle = nil
-        lookAtStore?()
+        await lookAtStore?()
         guard var schedule else { return nil }
         defer { self.schedule = schedule }
         switch result {

@@ -48,7 +48,7 @@ struct UploadPlan: Sendable {
     let content: UploadContent
     /// The manifest, which gets its files when they have been sent.
     let manifest: StoreManifest
-    /// The uploads that the store contains.
+    /// The uploads that the store contains without this one.
     let contained: Set<UploadName>
     /// This device's record of the store, once it's published.
     let record: StoreRecord

@@ -323,8 +323,8 @@ extension WholeStoreUploadOperation {
     func givenUp(_ plan: UploadPlan, _ target: UploadTarget) -> [String] {
         guard request.baseline == nil else { return [] }
         let heads = Set(Lineage.heads(of: target.published.manifests).map(\.name))
-        // The store contains some of them, also if they are heads again because the remote has lost a later upload. This device
-        // needn't have pulled its own uploads, either.
+        // The store contains some of them, or an earlier upload has replaced them: they are heads again if the remote has lost a
+        // later upload. This device needn't have pulled its own uploads, either.
         let unseen = heads.intersection(plan.manifest.includes).subtracting(target.opened)
             .subtracting(plan.contained).filter { $0.client != target.client }
         return unseen.sorted().map {

@@ -174,7 +174,7 @@ extension VerificationOperation {
         } catch let error as StoreSyncError where error.code == .noUploadedStore {
             problem(path, code: "missing", error.message)
         } catch let error as StoreSyncError where Self.codesOfUploads.contains(error.code) {
-            problem(path, code: "\(error.code)", error.message)
+            problem(path, error)
         }
     }
 

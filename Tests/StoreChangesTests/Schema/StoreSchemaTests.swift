@@ -317,7 +317,7 @@ struct StoreSchemaTests {
             """
             CREATE TABLE t (
                 a, b, c, d, "e f" VARCHAR(3) GENERATED ALWAYS AS (a + 1) STORED CHECK ("e f" > 0), g AS (b || h), h AS (C),
-                i AS (d) NOT NULL, CHECK (G <> '')
+                i AS (d) NOT NULL, j AS (1) NOT NULL, k NOT NULL, l AS (k || 'x') NOT NULL, CHECK (G <> '')
             );
             """
         )

@@ -79,7 +79,7 @@ extension StoreWatchTests {
         var iterator = reports.makeAsyncIterator()
         try files.removeItem(at: link)
         try files.createSymbolicLink(at: link, withDestinationURL: folder.appending(path: "current"))
-        lookAtStore()
+        await lookAtStore()
         #expect(await iterator.next() == false)
         isWritten.withLock { $0 = true }
         try Data("b".utf8).write(to: folder.appending(path: "current/store.sqlite"))

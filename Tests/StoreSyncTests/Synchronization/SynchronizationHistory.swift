@@ -100,6 +100,8 @@ final class SynchronizationHistory {
     private static let allowed: Set<StoreSyncError.Code> = [
         .remoteUnavailable, .busy, .noUploadedStore, .applicationIncomplete, .cannotWrite, .rolledBack, .storeNotFound,
         .identityTwice, .deregistered, .storeReplaced, .massDeletion,
+        // A device that starts over from the newest store, which an updated app has published.
+        .newerSchema,
     ]
 
     private func synchronize(_ member: Member) async {
