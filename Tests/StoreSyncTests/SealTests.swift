@@ -187,6 +187,6 @@ struct SealTests {
         let url = scene.deltas.url(scene.manifest.path(of: .store, in: scene.deltas.document))
         try Data(scene.sealed.prefix(scene.sealed.count / 2)).write(to: url)
         let problems = try await scene.a.verify().value.problems
-        #expect(problems.map { $0.message.contains("hasn't arrived completely") } == [true], "\(problems)")
+        #expect(problems.map { $0.message.contains("still arriving") } == [true], "\(problems)")
     }
 }

@@ -96,7 +96,7 @@ extension SynchronizationOperation {
         var keptFor: [RemoteIdentifier]
     }
 
-    /// Writes a baseline if anything came since the newest one, and removes what is superfluous.
+    /// Writes a baseline if anything came since the newest one or if devices couldn't begin otherwise, and removes what is superfluous.
     ///
     /// If the baseline can't be written, because the storage is full, the removals come before the error.
     func vacuum(
@@ -105,10 +105,12 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> VacuumOutcome {
         let sets = try await replica.using(context) { SyncVector.total(try $0.integratedSets().values.map(\.sequence)) }
-        let there = try await baselines(since: replica.origin).newest
+        let remote = try await baselines(since: replica.origin)
+        let there = remote.newest
         (memory.baselines, memory.acknowledged) = (there, nil)
         var (baseline, failure): (WholeStoreUpload?, (any Error)?) = (nil, nil)
-        if sets > 0, there.count < 2 || there[0].total < sets {
+        // Before the first edit, the document's first store is enough, unless it was lost.
+        if sets > 0 ? there.count < 2 || there[0].total < sets : remote.complete.isEmpty {
             do {
                 baseline = try await writeBaseline(of: replica, &memory, context)
             } catch let error where !(error is CancellationError) {

@@ -406,6 +406,24 @@ struct VacuumTests {
         #expect(try notes(c) == notes(b) && notes(a) == notes(b))
     }
 
+    @Test("A document whose first upload was lost before any edit gets another store, with which devices join")
+    func lostUploadBeforeEdits() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
+        #expect(try await !b.vacuum().value.isBaselineWritten)
+        let path = try #require(try fixture.files().keys.first { $0.hasSuffix("/\(WholeStoreFile.store.rawValue)") })
+        try fixture.put(nil, at: path)
+        let c = try fixture.device("c")
+        let error = await #expect(throws: StoreSyncError.self) { try await c.synchronize().value }
+        #expect(error?.code == .noUploadedStore && error?.message.contains("storesync vacuum") == true)
+        #expect(try await b.vacuum().value.isBaselineWritten)
+        #expect(try await !a.vacuum().value.isBaselineWritten)
+        _ = try await c.synchronize().value
+        for device in [c, a, b] { try await write(1, by: device) }
+        for device in [c, a] { _ = try await device.synchronize().value }
+        #expect(try notes(a) == notes(c) && notes(b) == notes(c))
+    }
+
     @Test("Tables that the rules exclude are empty in a baseline, unless a row that synchronizes may refer to them")
     func excludedTables() async throws {
         let fixture = try Fixture()
