@@ -20,7 +20,7 @@ enum StandardOutput {
 
     private static let cut = Locked(false)
 
-    /// Whether what was written last ends before its end.
+    /// Whether a line was written only in part, so that nothing else could be read after it.
     static var isCut: Bool { cut.withLock(\.self) }
 
     /// Writes lines at once, or when the reader of a full pipe continues.
