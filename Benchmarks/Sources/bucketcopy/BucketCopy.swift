@@ -45,7 +45,7 @@ struct BucketCopy: AsyncParsableCommand {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: InMemoryReceipts()) { _ in
                 RemoteContentRest(content, after: 0)
             }
-            if direction == .twice { try await backend.copy(path, to: RemotePath("copy"), when: .ifAbsent) }
+            if work == .twice { try await backend.copy(path, to: RemotePath("copy"), when: .ifAbsent) }
         case .down, .deciphered, .digested:
             // Chooses the implementation for this processor.
             precondition(sodium_init() >= 0, "libsodium can't be used")
@@ -60,7 +60,7 @@ struct BucketCopy: AsyncParsableCommand {
                 case .digested: digest
                 case .up, .twice, .down: nil
                 }
-            try await withThrowingTaskGroup { group in
+            try await withThrowingTaskGroup(of: Void.self) { group in
                 var freeCount = ProcessInfo.processInfo.activeProcessorCount * 2
                 for try await chunk in content {
                     if let process {
