@@ -72,7 +72,7 @@ extension CommandTests {
             #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
         }
 
-        /// Makes a pipe that doesn't block this process's standard output, and fills it.
+        /// Makes a nonblocking pipe this process's standard output, and fills it.
         ///
         /// - Returns: Its other end, which isn't read, and how many bytes the pipe holds.
         private static func redirectOutputToFullPipe() -> (reader: Int32, byteCount: Int) {

@@ -59,6 +59,17 @@ struct StoreChoiceTests {
         #expect(try await b.pull().value.generation == 2)
     }
 
+    /// Cuts a file off after so many bytes, or changes its last byte if `left` is `nil`.
+    private static func damage(_ path: String, leaving left: Int?, in fixture: Fixture) throws {
+        var content = try #require(try fixture.files()[path])
+        if let left {
+            content = Data(content.prefix(left))
+        } else {
+            content[content.count - 1] ^= 1
+        }
+        try fixture.put(content, at: path)
+    }
+
     @Test("The warning of a damaged manifest doesn't say that an older store is used when a newer one is")
     func damagedManifest() async throws {
         let fixture = try Self.fixture(isSealed: true)
@@ -67,10 +78,7 @@ struct StoreChoiceTests {
         _ = try await a.push().value
         try a.write("two")
         _ = try await a.push(whole: true).value
-        let path = try Self.manifest(fixture)
-        var content = try #require(try fixture.files()[path])
-        content[content.count - 1] ^= 1
-        try fixture.put(content, at: path)
+        try Self.damage(try Self.manifest(fixture), leaving: nil, in: fixture)
         let pulled = try await b.pull().value
         #expect(pulled.generation == 2)
         let warning = try #require(pulled.warnings.first)
@@ -103,17 +111,6 @@ struct StoreChoiceTests {
         #expect(error?.code == .corrupt && error?.message.contains("Try again. If it stays so,") == true)
         let other = StoreSyncError.notAsUploaded(fixture.hierarchy.registration)
         #expect(other.code == .corrupt && other.message.contains("Try again. If it stays so,"))
-    }
-
-    /// Replaces a file by the bytes at its start that are left of it, or changes its last byte if `left` is `nil`.
-    private static func damage(_ path: String, leaving left: Int?, in fixture: Fixture) throws {
-        var content = try #require(try fixture.files()[path])
-        if let left {
-            content = Data(content.prefix(left))
-        } else {
-            content[content.count - 1] ^= 1
-        }
-        try fixture.put(content, at: path)
     }
 
     @Test(

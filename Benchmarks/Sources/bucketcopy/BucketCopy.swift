@@ -85,6 +85,7 @@ struct BucketCopy: AsyncParsableCommand {
     precondition(status == 0, "libsodium doesn't encipher")
 }
 
+/// Digests a chunk as the verification of an unsealed file does.
 @Sendable private func digest(_ chunk: [UInt8]) {
     var digest = [UInt8](repeating: 0, count: 32)
     let status = crypto_generichash(&digest, digest.count, chunk, UInt64(chunk.count), nil, 0)
