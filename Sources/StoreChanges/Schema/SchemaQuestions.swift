@@ -10,10 +10,10 @@ struct SchemaQuestions {
         self.schema = schema
     }
 
-    /// The questions that the schema alone raises.
-    func all(_ likelyParents: LikelyParents) -> [String] {
-        key + references + undeclaredReferences(likelyParents) + positions + orderedNumbers + limitedNumbers
-            + numbersInConditions
+    /// The questions that the schema alone raises, and that the rules don't answer.
+    func all(_ likelyParents: LikelyParents, _ rules: SyncRules) -> [String] {
+        key + references + undeclaredReferences(likelyParents) + positions(besides: rules) + orderedNumbers
+            + limitedNumbers + numbersInConditions
     }
 
     /// Why the table can't synchronize: no table gives its rows their names, a column refers to rows that can't stay the same
@@ -100,8 +100,8 @@ struct SchemaQuestions {
         }
     }
 
-    private var positions: [String] {
-        table.uniques.filter(table.isPosition).map { unique in
+    private func positions(besides rules: SyncRules) -> [String] {
+        table.uniques.filter { table.isPosition($0) && rules.kind(of: $0, in: table) == nil }.map { unique in
             """
             \(unique.description) is taken for a position in a list: where two rows want the same one, one moves to \
             the end. If such rows are the same thing, say "identity" in the rules ("uniques").

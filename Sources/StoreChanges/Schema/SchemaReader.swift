@@ -355,8 +355,7 @@ struct SchemaReader {
     /// What a clash means: what the rules say, else a position if the index ends with an integer and another column refers
     /// to a list's row.
     private func kind(of unique: UniqueIndex, in table: TableSchema) -> UniqueIndex.Kind {
-        let rule = rules.uniques.first { $0.table.isSameName(as: table.name) && $0.names(unique) }
-        if let rule { return rule.kind }
+        if let kind = rules.kind(of: unique, in: table) { return kind }
         guard let columns = unique.columns, let last = columns.last else { return .identity }
         func isReference(_ column: String) -> Bool {
             table.references.contains { $0.columns.contains { $0.isSameName(as: column) } }

@@ -61,7 +61,7 @@ public struct StoreSchema: Hashable, Sendable {
         // Without a table, columns of other tables may refer to other rows.
         while try excludeUnfitTables(of: list, reader) {}
         let likelyParents = LikelyParents(of: self)
-        self.reports += self.tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents)) }
+        self.reports += self.tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents, rules)) }
         self.reports.sort { $0.table.precedes($1.table) }
     }
 

@@ -4,10 +4,10 @@ import Testing
 
 @Suite("The questions that a schema raises")
 struct SchemaQuestionsTests {
-    private func questions(on table: String, _ sql: String) throws -> [String] {
+    private func questions(on table: String, _ sql: String, _ rules: SyncRules = .none) throws -> [String] {
         let schema = try DatabaseQueue().write { db in
             try db.execute(sql: sql)
-            return try StoreSchema(db)
+            return try StoreSchema(db, rules: rules)
         }
         let report = try #require(schema.reports.first { $0.table == table })
         #expect(report.synchronizes)
@@ -50,6 +50,22 @@ struct SchemaQuestionsTests {
         )
         #expect(questions.count == (isAsked ? 1 : 0), "\(questions)")
         #expect(questions.contains { $0.contains("is taken for a position in a list") } == isAsked)
+    }
+
+    @Test("The rules answer the question about a position, whatever they say of its index")
+    func ruledPositions() throws {
+        for kind in [UniqueIndex.Kind.position, .identity] {
+            let rule = SyncRules.Unique(table: "Song", columns: ["TRACK", "album"], kind: kind)
+            let questions = try questions(
+                on: "song",
+                """
+                CREATE TABLE album (id INTEGER PRIMARY KEY);
+                CREATE TABLE song (id INTEGER PRIMARY KEY, album INT REFERENCES album, track INT, UNIQUE (album, track));
+                """,
+                SyncRules(uniques: [rule])
+            )
+            #expect(questions == [], "\(kind)")
+        }
     }
 
     @Test(
