@@ -23,7 +23,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let applicationIncomplete = Code("applicationIncomplete")
         /// Another program or device is working on the same store or document; try again.
         public static let busy = Code("busy")
-        /// What a conflict lost can't be put back, because a constraint of the store refuses it.
+        /// What a conflict lost can't be put back as the store is now: ``ConflictLog/restore(_:)`` says when.
         public static let cannotRestore = Code("cannotRestore")
         /// A file could not be written, or read here: permissions, no space, a wrong kind of file, a fault of the disk.
         public static let cannotWrite = Code("cannotWrite")
@@ -45,7 +45,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let documentNotFound = Code("documentNotFound")
         /// The document was deleted and recreated; the local store belongs to the former document.
         public static let documentReplaced = Code("documentReplaced")
-        /// The document is synchronized record by record, so whole stores are neither pushed nor pulled.
+        /// The document is synchronized record by record, so pushes, pulls over a store, and other rules are refused.
         public static let documentSynchronizes = Code("documentSynchronizes")
         /// The application was encrypted when this device last saw it, and isn't now.
         public static let encryptionDowngraded = Code("encryptionDowngraded")

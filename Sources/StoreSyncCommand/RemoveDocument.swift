@@ -9,8 +9,9 @@ struct RemoveDocument: AsyncParsableCommand {
         commandName: "document",
         abstract: "Removes a document for all devices.",
         discussion: """
-            All uploads of the document are removed, and this device forgets what merging overwrote in it. Local stores stay. Devices that knew the document are told when they push \
-            or pull; storesync push --recreate creates it again.
+            All uploads of the document are removed, and this device forgets what merging overwrote in it. Local stores \
+            stay. Devices that knew the document are told when they push, pull or synchronize; storesync push --recreate \
+            creates it again.
             """
     )
 

@@ -8,7 +8,7 @@ public enum TakenSide: String, Hashable, Sendable, CaseIterable {
     /// ones. So do rows without a key.
     /// The document's values and rows that the store replaces or lacks are in the conflict log.
     case local
-    /// The document: what is different in the store is lost.
+    /// The document: what is different in the store is given up.
     case remote
     /// The rows of both.
     ///

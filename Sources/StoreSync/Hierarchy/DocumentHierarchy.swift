@@ -40,7 +40,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
     public var integrityKeys: RemotePath { root.appending(literal: "IntegrityKey") }
     /// Notes on clients that were removed from the document.
     public var deletedClients: RemotePath { root.appending(literal: "DeletedClients") }
-    /// When each client last synchronized.
+    /// When each client last synchronized, and its newest edits.
     public var recentSyncs: RemotePath { root.appending(literal: "RecentSyncs") }
     /// The sets of changes of each client.
     public var syncChanges: RemotePath { root.appending(literal: "SyncChanges") }

@@ -34,7 +34,7 @@ public struct DocumentSyncManager: Sendable {
     /// Registers the document and this device as its client, and before that the application.
     ///
     /// - Parameters:
-    ///   - description: What people call the document, if it's created; by default ``description``.
+    ///   - description: What people call the document, if it's created; by default ``description``, or else its identifier.
     ///   - mayCreate: Whether the application and the document are created if they don't exist.
     ///   - dependencies: The operations that must end first.
     ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.

@@ -1,13 +1,13 @@
 public import RemoteStorage
 
-/// The remote steps that deal with the times of clients' last pushes and pulls.
+/// The remote steps that deal with the times of clients' last pushes, pulls and synchronizations.
 ///
 /// Its hooks throw what ``SyncHooks`` says.
 public protocol RecentSyncHooks: SyncHooks {
-    /// Saves when this client last pushed or pulled the document.
+    /// Saves when this client last pushed, pulled or synchronized the document.
     func saveRecentSync(_ bytes: [UInt8], of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
 
-    /// Reads when a client last pushed or pulled the document; `nil` if it never did.
+    /// Reads when a client last pushed, pulled or synchronized the document; `nil` if that isn't known.
     func fetchRecentSync(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
 
     /// Removes the file of a removed client.

@@ -28,7 +28,7 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let description: String
         /// The values that were saved with it.
         public let userInfo: [String: PropertyListValue]
-        /// The newest store of each client.
+        /// The newest store of each client, and its other heads if copies of its store have diverged.
         public let stores: [Store]
         /// When each client last pushed, pulled or synchronized it, by the client's clock, as far as that is known.
         ///

@@ -46,6 +46,8 @@ public struct SynchronizationRequest: Sendable {
     /// What counts if another store was synchronized last; without it, such a store is an error.
     public var takenSide: TakenSide?
     /// What the store's schema doesn't say; only the first synchronization of a document decides it.
+    ///
+    /// Later, other rules are refused with ``StoreSyncError/Code/documentSynchronizes``, and `nil` stands for the document's.
     public var rules: SyncRules?
     /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
     ///

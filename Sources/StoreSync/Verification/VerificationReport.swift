@@ -4,7 +4,8 @@ public struct VerificationReport: Sendable, Hashable {
     public struct Problem: Sendable, Hashable {
         /// The file's path on the remote.
         public let path: String
-        /// The kind of problem: `corrupt`, `missing` or `unsupportedFormat`.
+        /// The kind of problem: `missing`, `unreadable` for a file that the storage refuses to read, or the name of a
+        /// ``StoreSyncError/Code``, such as `corrupt` or `tampered`.
         public let code: String
         /// What is wrong and what to do about it.
         public let message: String
