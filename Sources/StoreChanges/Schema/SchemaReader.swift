@@ -122,9 +122,11 @@ struct SchemaReader {
 
     private static func isBookkeeping(_ name: String) -> Bool {
         let names: Set = [
-            "alembic_version", "android_metadata", "ar_internal_metadata", "databasechangelog", "databasechangeloglock",
-            "flyway_schema_history", "goose_db_version", "knex_migrations_lock", "room_master_table",
-            "schema_version", "__efmigrationshistory",
+            "aerich", "alembic_version", "android_metadata", "ar_internal_metadata", "atlas_schema_revisions",
+            "databasechangelog", "databasechangeloglock", "doctrine_migration_versions", "flyway_schema_history",
+            "goose_db_version", "knex_migrations_lock", "kysely_migration", "kysely_migration_lock", "migratehistory",
+            "migrations", "phinxlog", "refinery_schema_history", "room_master_table", "schema_version", "sequelizemeta",
+            "__efmigrationshistory", "__efmigrationslock",
         ]
         return name.hasPrefix("grdb_") || name.hasSuffix("_migrations") || names.contains(name)
     }

@@ -151,6 +151,8 @@ struct StoreSchemaTests {
             CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
             CREATE TABLE schema_migrations (version TEXT NOT NULL PRIMARY KEY);
             CREATE TABLE alembic_version (version_num TEXT NOT NULL PRIMARY KEY);
+            CREATE TABLE migrations (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+            CREATE TABLE SequelizeMeta (name TEXT NOT NULL PRIMARY KEY);
             """
         )
         #expect(schema.tables.map(\.name) == ["note"])
@@ -159,6 +161,7 @@ struct StoreSchemaTests {
         #expect(
             excluded.isSuperset(of: [
                 "recent", "search", "search_data", "grdb_migrations", "schema_migrations", "alembic_version",
+                "migrations", "SequelizeMeta",
             ])
         )
     }
