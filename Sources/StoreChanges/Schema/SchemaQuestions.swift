@@ -82,20 +82,23 @@ struct SchemaQuestions {
     private func undeclaredReferences(_ likelyParents: LikelyParents) -> [String] {
         let declared = Set(table.references.flatMap(\.columns).map(\.sqlName))
         // A natural key may consist of references, as that of a table that joins two others does.
-        let ownNumbers: [String] =
+        let ownNumber: String? =
             switch table.key {
-            case .integer, .meaningful: table.key.columns
-            case .natural, .none: []
+            case .integer(let column), .meaningful(let column): column
+            case .natural, .none: nil
             }
         return table.columns.compactMap { column -> String? in
-            let name = column.name.sqlName
-            guard column.affinity == .integer, !declared.contains(name), !ownNumbers.contains(column.name) else {
-                return nil
+            guard column.affinity == .integer, !declared.contains(column.name.sqlName) else { return nil }
+            if let parent = likelyParents.table(of: column.name, in: table) {
+                return """
+                    Does \(column.name) hold numbers of \(parent)? They differ between devices: declare it as a \
+                    foreign key, or as a reference in the rules ("references").
+                    """
             }
-            guard let parent = likelyParents.table(of: name) else { return nil }
+            guard column.name != ownNumber, likelyParents.mayBeNamed(by: column.name) else { return nil }
             return """
-                Does \(column.name) hold numbers of \(parent)? They differ between devices: declare it as a \
-                foreign key, or as a reference in the rules ("references").
+                Does \(column.name) hold numbers of rows? They differ between devices: declare it as a foreign key, or as a \
+                reference in the rules ("references"). If the rows are of several tables, name them by a UUID.
                 """
         }
     }
@@ -231,7 +234,7 @@ struct SchemaQuestions {
     }
 }
 
-/// The tables to which columns probably refer, by their names: `tag_id`, `tagid` or `tags_id` to a table `tags`.
+/// The tables to which columns probably refer, by their names: `tag`, `tag_id` or `tagid` to a table `tags`.
 struct LikelyParents {
     private var tables: [String: String] = [:]
 
@@ -239,14 +242,30 @@ struct LikelyParents {
         for table in schema.tables {
             guard case .integer(let key) = table.key else { continue }
             let name = table.name.sqlName
-            for name in [name, String(name.dropLast(name.hasSuffix("s") ? 1 : 0))] {
-                for column in [name + "_" + key.sqlName, name + key.sqlName, name + "_id", name + "id"] {
+            var names = [name]
+            if name.hasSuffix("s") { names.append(String(name.dropLast())) }
+            if name.hasSuffix("ies") { names.append(name.dropLast(3) + "y") }
+            for name in names {
+                for column in [name + "_" + key.sqlName, name + key.sqlName, name + "_id", name + "id", name] {
                     tables[column] = tables[column] ?? table.name
                 }
             }
         }
     }
 
-    /// The table to which a column probably refers, by its name as SQLite compares it.
-    func table(of column: String) -> String? { tables[column] }
+    /// The other table to which a column of a table probably refers, or the table itself for a column named `parent`.
+    func table(of column: String, in table: TableSchema) -> String? {
+        if case .integer = table.key, ["parent", "parent_id", "parentid"].contains(column.sqlName) {
+            return table.name
+        }
+        if case .meaningful = table.key, table.key.columns.contains(column) { return nil }
+        return tables[column.sqlName].flatMap { $0 == table.name ? nil : $0 }
+    }
+
+    /// Whether a column's name says that it holds numbers of rows, as `record_id` or `ownerId`, but not of which table.
+    func mayBeNamed(by column: String) -> Bool {
+        guard !tables.isEmpty else { return false }
+        return column.sqlName.hasSuffix("_id")
+            || ["Id", "ID"].contains { column.hasSuffix($0) && column.dropLast(2).last?.isLowercase == true }
+    }
 }

@@ -36,6 +36,52 @@ struct SchemaQuestionsTests {
     }
 
     @Test(
+        "An undeclared column is asked about if its name is a table's, or says that it holds numbers of rows",
+        arguments: [
+            ("book INTEGER", "Does book hold numbers of books?"),
+            ("Category_ID INT", "Does Category_ID hold numbers of categories?"),
+            ("series INT", "Does series hold numbers of series?"),
+            ("parent INT", "Does parent hold numbers of item?"),
+            ("parent_id INT", "Does parent_id hold numbers of item?"),
+            ("owner_id INT, owner_type TEXT", "Does owner_id hold numbers of rows?"),
+            ("threadId INT", "Does threadId hold numbers of rows?"),
+            ("libraryID INT", "Does libraryID hold numbers of rows?"),
+            ("PAID INT, valid INT, \"ID\" INT", nil), ("item INT, book INT REFERENCES books", nil),
+            ("owner_id TEXT, book TEXT", nil),
+        ]
+    )
+    func undeclaredReferences(columns: String, question: String?) throws {
+        let questions = try questions(
+            on: "item",
+            """
+            CREATE TABLE books (id INTEGER PRIMARY KEY);
+            CREATE TABLE categories (id INTEGER PRIMARY KEY);
+            CREATE TABLE series (id INTEGER PRIMARY KEY, series INT);
+            CREATE TABLE item (number INTEGER PRIMARY KEY, \(columns));
+            """
+        )
+        #expect(questions.count == (question == nil ? 0 : 1), "\(questions)")
+        if let question { #expect(questions.first?.hasPrefix(question) == true, "\(questions)") }
+    }
+
+    @Test("An integer key is asked about if it has the name of another table's rows, but not for its own name")
+    func keysThatReferToRows() throws {
+        let schema = """
+            CREATE TABLE items (itemID INTEGER PRIMARY KEY, parent_item_id INT);
+            CREATE TABLE itemNotes (itemID INTEGER PRIMARY KEY, note TEXT);
+            """
+        let questions = (try questions(on: "items", schema), try questions(on: "itemNotes", schema))
+        #expect(questions.0.count == 1 && questions.0[0].hasPrefix("Does parent_item_id hold numbers of rows?"))
+        #expect(questions.1.count == 1 && questions.1[0].hasPrefix("Does itemID hold numbers of items?"))
+    }
+
+    @Test("Columns aren't taken for numbers of rows if no table has numbers that differ between devices")
+    func noNumbers() throws {
+        let schema = "CREATE TABLE item (uuid TEXT PRIMARY KEY NOT NULL, owner_id INT, parent INT)"
+        #expect(try questions(on: "item", schema).isEmpty)
+    }
+
+    @Test(
         "An index that is taken for a position is asked about, but not the key's, whose values name the rows",
         arguments: [
             ("id INTEGER PRIMARY KEY, album INT REFERENCES album, track INT, UNIQUE (album, track)", true),
