@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 import StoreChanges
 
 extension StoreSnapshot {
@@ -71,6 +72,10 @@ extension StoreSnapshot {
     private static func readTables(_ db: Database) throws -> [String] {
         let stored = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
         let tables = try String.fetchAll(db, sql: stored)
+        // SQLite needs the collations of a table `WITHOUT ROWID`, although counting compares no values.
+        sqlite3_collation_needed(db.sqliteConnection, nil) { _, connection, encoding, name in
+            _ = sqlite3_create_collation_v2(connection, name, encoding, nil, { _, _, _, _, _ in 0 }, nil)
+        }
         for table in tables {
             _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table.quotedName) NOT INDEXED")
         }
