@@ -102,11 +102,17 @@ extension SetFold {
         guard let highest = positions.map(\.value).max(), highest <= .max - Int64(moving.count) else { return false }
         var last = highest
         for item in moving.sorted(by: { $0.value == $1.value ? $0.row < $1.row : $0.value < $1.value }) {
-            if try goesBack(item.row, unique.sortName) { continue }
+            guard try !goesBack(item.row, unique.sortName), let state = try work.row(item.row) else { continue }
             last += 1
             let new = Cell.value(.integer(last))
-            log(.moved, item.row, lost: [column: .value(.integer(item.value))], kept: [column: new])
-            try rewrite(item.row, [column: new])
+            let cells = schema.cells(of: item.row, state).merging([column: new]) { $1 }
+            let name = RowReference(item.row.table, schema.name(of: cells, in: item.row))
+            log(.moved, name, lost: [column: .value(.integer(item.value))], kept: [column: new])
+            if name == item.row {
+                try rewrite(item.row, [column: new])
+            } else {
+                try move(item.row, [column: new])
+            }
         }
         return true
     }

@@ -377,6 +377,37 @@ extension FoldScenarios {
                 conflicts: ["moved entry C#1", "moved entry C#2"]
             ),
             FoldScenario(
+                title: "A row whose key has its position moves to the end under another name, which later edits find",
+                schema: """
+                    CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT);
+                    CREATE TABLE entry (
+                        list INT REFERENCES list, word TEXT, place INT, note TEXT,
+                        PRIMARY KEY (list, word, place), UNIQUE (list, place)
+                    );
+                    """,
+                sets: [
+                    first(
+                        .insert("list", "A#1", ["name": "l"]),
+                        .insert("entry", [.to("A#1"), 1, "x"], ["note": "a"])
+                    ),
+                    .by("B", 1, at: 2, seeing: ["A": 1], .insert("entry", [.to("A#1"), 2, "y"], ["note": "b"])),
+                    .by(
+                        "C",
+                        1,
+                        at: 3,
+                        seeing: ["A": 1],
+                        .insert("entry", [.to("A#1"), 2, "z"], ["note": "c"]),
+                        .insert("entry", [.to("A#1"), 3, "w"], ["note": "d"])
+                    ),
+                    .by("C", 2, at: 4, .update("entry", [.to("A#1"), 2, "z"], ["note": .from("c", to: "e")])),
+                ],
+                rows: [
+                    "entry (→A#1, 1, 'x') note='a'", "entry (→A#1, 2, 'y') note='b'", "entry (→A#1, 4, 'z') note='e'",
+                    "entry (→A#1, 5, 'w') note='d'", "list A#1 name='l'",
+                ],
+                conflicts: ["moved entry (→A#1, 4, 'z')", "moved entry (→A#1, 5, 'w')"]
+            ),
+            FoldScenario(
                 title: "By a rule, a table is one list where a single column is the position",
                 schema: "CREATE TABLE task (id INTEGER PRIMARY KEY, place INTEGER UNIQUE);",
                 rules: SyncRules(uniques: [.init(table: "task", columns: ["place"], kind: .position)]),

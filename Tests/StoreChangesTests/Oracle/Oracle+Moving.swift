@@ -35,8 +35,8 @@ extension Oracle.Integration {
         return Dictionary(zip(key.columns, found)) { first, _ in first }
     }
 
-    /// Gives a row other cells, maybe in its key, because its reference moved.
-    private mutating func move(_ row: RowReference, to image: [String: Cell], writing columns: [String]) {
+    /// Gives a row other cells, maybe in its key, because its reference moved, or its position in a list.
+    mutating func move(_ row: RowReference, to image: [String: Cell], writing columns: [String]) {
         let schema = table(row.table)
         guard let state = content.rows[row], let former = self.image(row) else {
             moveCounted(row, to: image, writing: columns)

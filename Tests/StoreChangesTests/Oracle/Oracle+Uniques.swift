@@ -149,11 +149,17 @@ extension Oracle.Integration {
     private mutating func move(_ group: [Positioned], _ clash: Clash) {
         guard let column = clash.unique.columns?.last, var highest = group.map(\.position).max() else { return }
         for moved in moving(group) {
-            if goesBack(moved.row, for: .unique(clash.unique)) { continue }
+            guard !goesBack(moved.row, for: .unique(clash.unique)), var image = image(moved.row) else { continue }
             highest += 1
             let (lost, kept) = (Cell.value(.integer(moved.position)), Cell.value(.integer(highest)))
-            log(.moved, moved.row, lost: [column: lost], kept: [column: kept])
-            rewrite(moved.row, with: [column: kept])
+            image[column] = kept
+            let name = RowReference(moved.row.table, clash.table.name(of: image) ?? moved.row.row)
+            log(.moved, name, lost: [column: lost], kept: [column: kept])
+            if name == moved.row {
+                rewrite(moved.row, with: [column: kept])
+            } else {
+                move(moved.row, to: image, writing: [column])
+            }
         }
     }
 }
