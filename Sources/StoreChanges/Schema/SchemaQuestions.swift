@@ -186,7 +186,31 @@ struct SchemaQuestions {
     /// - Parameter db: A connection to the store.
     /// - Returns: The questions.
     /// - Throws: `DatabaseError`.
-    func about(rowsIn db: Database) throws -> [String] { try meaning(of: db) + nullKeys(in: db) }
+    func about(rowsIn db: Database) throws -> [String] { try meaning(of: db) + nullKeys(in: db) + triggers(in: db) }
+
+    /// Triggers that fail on this connection: SQLite finds that before it executes a statement that runs them.
+    private func triggers(in db: Database) throws -> [String] {
+        let trigger = "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
+        guard try Row.fetchOne(db, sql: trigger, arguments: [table.name]) != nil else { return [] }
+        let name = table.name.quotedName
+        let columns = table.columns.map { "\($0.name.quotedName) = \($0.name.quotedName)" }.joined(separator: ", ")
+        do {
+            for statement in [
+                "INSERT INTO \(name) DEFAULT VALUES", "UPDATE \(name) SET \(columns)", "DELETE FROM \(name)",
+            ] {
+                _ = try db.makeStatement(sql: statement)
+            }
+            return []
+        } catch let error as DatabaseError {
+            return [
+                """
+                Its triggers need what only the app has (\(error.message ?? error.resultCode.description)). They don't run for \
+                other devices' edits, and what they keep up to date gets stale, unless the app synchronizes through its own \
+                connection.
+                """
+            ]
+        }
+    }
 
     /// Numbers that a device hardly assigned: 0, negative ones, years, and 1 in a table with a single row.
     private func meaning(of db: Database) throws -> [String] {

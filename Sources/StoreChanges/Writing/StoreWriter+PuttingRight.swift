@@ -65,13 +65,8 @@ extension StoreWriter {
         let written = tables.union(written)
         guard !written.isEmpty else { return [] }
         var stale: [String] = []
-        let statements = try store.all(
-            "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%'"
-        )
-        for values in statements {
-            guard let name = values.text(0), let statement = values.text(1),
-                let content = SearchIndex.content(of: SQLTokens(statement))
-            else { continue }
+        for (name, content) in try virtualTables() {
+            guard let content else { continue }
             let view = "SELECT 1 FROM sqlite_schema WHERE type = 'view' AND name = ? COLLATE NOCASE"
             let isView = try store.first(view, [.text(content)]) != nil
             // A view may show rows of any table.
@@ -83,6 +78,23 @@ extension StoreWriter {
             if try !attempt({ try store.execute(rebuild) }) { stale.append(name) }
         }
         return stale
+    }
+
+    /// The virtual tables that only triggers keep up to date, as an R*Tree, or a full-text table that holds its text itself.
+    ///
+    /// - Parameter tables: The tables whose triggers didn't run, since they failed or could have ended the transaction.
+    /// - Returns: The virtual tables that their triggers name.
+    /// - Throws: `DatabaseError`.
+    func indexesOfTriggers(of tables: Set<String>) throws -> [String] {
+        let named = try triggers.names(after: tables)
+        return named.isEmpty
+            ? [] : try virtualTables().filter { $0.content == nil && named.contains($0.name.sqlName) }.map(\.name)
+    }
+
+    /// The virtual tables, each with the table or view that it indexes, if it's a search index of one.
+    private func virtualTables() throws -> [(name: String, content: String?)] {
+        try store.all("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%'")
+            .map { ($0.text(0) ?? "", SearchIndex.content(of: SQLTokens($0.text(1) ?? ""))) }
     }
 }
 

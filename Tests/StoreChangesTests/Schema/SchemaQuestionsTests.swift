@@ -82,6 +82,30 @@ struct SchemaQuestionsTests {
     }
 
     @Test(
+        "Triggers that need a function of the app are reported, whatever statement runs them",
+        arguments: [
+            ("INSERT", "fold", true), ("UPDATE OF body", "fold", true), ("DELETE", "fold", true),
+            ("INSERT", "lower", false),
+        ]
+    )
+    func triggers(event: String, function: String, isReported: Bool) throws {
+        let questions = try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT, half INT AS (id / 2));
+                    CREATE TABLE log (text TEXT NOT NULL PRIMARY KEY);
+                    CREATE TRIGGER logged AFTER \(event) ON note BEGIN INSERT INTO log VALUES (\(function)('x')); END;
+                    """
+            )
+            var schema = try StoreSchema(db)
+            try schema.askAboutRows(in: db)
+            return schema.reports.flatMap(\.questions)
+        }
+        #expect(questions.count == (isReported ? 1 : 0), "\(questions)")
+        #expect(questions.contains { $0.contains("only the app has (no such function: fold)") } == isReported)
+    }
+
+    @Test(
         "An index that is taken for a position is asked about, but not the key's, whose values name the rows",
         arguments: [
             ("id INTEGER PRIMARY KEY, album INT REFERENCES album, track INT, UNIQUE (album, track)", true),

@@ -109,4 +109,27 @@ struct SearchIndexTests {
         #expect(try devices.phone.rows("SELECT id FROM note") == ["1"])
         #expect(try devices.phone.capture() == nil)
     }
+
+    @Test(
+        "A search index with text of its own is named if its trigger fails, as for lack of the app's function",
+        arguments: [("new.title", []), ("fold(new.title)", ["search"])]
+    )
+    func failingTrigger(title: String, stale: [String]) throws {
+        let devices = try DevicePair(Self.note)
+        try devices.phone.edit(
+            """
+            CREATE VIRTUAL TABLE search USING fts5 (title);
+            CREATE VIRTUAL TABLE other USING fts5 (title);
+            CREATE TRIGGER note_added AFTER INSERT ON note BEGIN
+                INSERT INTO search (rowid, title) VALUES (new.id, \(title));
+            END;
+            """
+        )
+        try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk')")
+        try Self.bring(devices)
+        #expect(devices.phone.staleSearchIndexes == stale)
+        #expect(try Self.matches("milk", on: devices.phone) == (stale.isEmpty ? ["1"] : []))
+        #expect(try devices.phone.rows("SELECT id FROM note") == ["1"])
+        #expect(try devices.phone.capture() == nil)
+    }
 }
