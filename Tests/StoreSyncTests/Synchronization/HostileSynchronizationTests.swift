@@ -99,6 +99,22 @@ struct HostileSynchronizationTests {
         #expect(try titles(c).isSuperset(of: titles(b)))
     }
 
+    @Test("A head whose segments leave out a set, or have a set twice, can't be read")
+    func segmentsWithGaps() async throws {
+        let fixture = try Fixture()
+        let (a, _, _) = try await devices(fixture)
+        let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        var head = try head(at: path, fixture)
+        #expect(head.name.sequence == 3)
+        head.tail = []
+        func isReadable(_ segments: ClosedRange<UInt64>...) -> Bool {
+            head.segments = segments.map { SyncSegment($0) }
+            return (try? SyncHead(head.bytes, named: head.name, since: head.origin, at: .root)) != nil
+        }
+        #expect(isReadable(1...1, 2...3))
+        #expect(!isReadable(1...1, 3...3) && !isReadable(1...2, 2...3) && !isReadable(2...3) && !isReadable(1...4))
+    }
+
     @Test("The status shows clients whose numbers have no sum in 64 bits")
     func greatSums() async throws {
         let fixture = try Fixture()
