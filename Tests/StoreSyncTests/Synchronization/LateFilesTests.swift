@@ -57,6 +57,29 @@ struct LateFilesTests {
         for (path, bytes) in files { try fixture.put(bytes, at: path) }
     }
 
+    @Test("A head that its device replaces after the listing is read under its next name")
+    func replacedHead() async throws {
+        let fixture = try Fixture()
+        let a = try await devices("a", "b", in: fixture)[0]
+        try insert("milk", a)
+        _ = try await a.synchronize().value
+        let listed = try fixture.files()
+        try insert("tea", a)
+        _ = try await a.synchronize().value
+        let replaced = Locked<[String: Data]?>(try fixture.files())
+        try fixture.restore(listed)
+        let client = try #require(try a.synchronizationMemory()?.client)
+        let b = try fixture.device("b") { step in
+            guard step.hasPrefix("before read of "), step.contains("RecentSyncs/\(client)-"),
+                let files = replaced.withLock({ $0.take() })
+            else { return }
+            try fixture.restore(files)
+        }
+        #expect(try await b.synchronize().value.warnings.isEmpty)
+        #expect(try titles(b) == ["first", "milk", "tea"])
+        #expect(replaced.withLock { $0 } == nil)
+    }
+
     @Test("A new device keeps its user's edits while files are late on which others have built")
     func joining() async throws {
         let fixture = try Fixture(password: "correct horse")

@@ -40,7 +40,10 @@ struct SyncFileTests {
         #expect(SyncSegment(segment.name) == segment)
     }
 
-    @Test("An origin of another format or of other rules of merging is refused", arguments: ["formatVersion", "foldVersion"])
+    @Test(
+        "An origin of another format, or of other rules of merging, is refused",
+        arguments: ["formatVersion", "foldVersion"]
+    )
     func versions(key: String) throws {
         let upload = UploadName(client: try RemoteIdentifier("laptop"), generation: 1, upload: UUID().uuidString)
         let xml = SyncOrigin(baseline: upload).xml
