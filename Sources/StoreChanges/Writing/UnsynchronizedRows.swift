@@ -8,27 +8,28 @@ import GRDB
 struct UnsynchronizedRows {
     private let store: SQLConnection
     private let references: [UnsynchronizedReference]
-    /// The foreign keys that referred to deleted rows, with the values by which they did.
-    private var dangling: [(reference: UnsynchronizedReference, values: [StoredValue], row: RowReference?)] = []
+    /// For each foreign key, the values of deleted rows by which others may refer to them, and the names of those that
+    /// synchronize.
+    private var noted: [[(values: [StoredValue], row: RowReference?)]]
 
     init(in store: SQLConnection, _ references: [UnsynchronizedReference]) {
         self.store = store
         self.references = references
+        noted = references.map { _ in [] }
     }
 
     /// Notes a row that is about to be deleted.
     mutating func note(_ row: RowReference, in table: StoreTable) throws {
-        for reference in references where reference.key.parent.isSameName(as: row.table) {
+        for (index, reference) in references.enumerated() where reference.key.parent.isSameName(as: row.table) {
             if let values = try table.values(of: reference.key.parentColumns, in: row) {
-                note(reference, values, of: row)
+                note(values, of: row, at: index)
             }
         }
     }
 
-    /// Notes a foreign key; of a row that doesn't synchronize without the row's name.
-    private mutating func note(_ reference: UnsynchronizedReference, _ values: [StoredValue], of row: RowReference?) {
-        guard !values.contains(.null), values.count == reference.key.columns.count else { return }
-        dangling.append((reference, values, row))
+    private mutating func note(_ values: [StoredValue], of row: RowReference?, at index: Int) {
+        guard !values.contains(.null), values.count == references[index].key.columns.count else { return }
+        noted[index].append((values, row))
     }
 
     /// Leads the foreign keys to other rows or does what they declare, after the noted rows were deleted.
@@ -39,67 +40,84 @@ struct UnsynchronizedRows {
     mutating func followForeignKeys(
         presentValues: (_ columns: [String], _ row: RowReference) throws -> [StoredValue]?
     ) throws {
-        while let (reference, values, row) = dangling.popLast() {
+        while let index = noted.firstIndex(where: { !$0.isEmpty }) {
+            let (reference, rows) = (references[index], noted[index])
+            noted[index] = []
             let key = reference.key
-            let parent = "SELECT 1 FROM \(key.parent.quotedName) WHERE \(Self.condition(key.parentColumns))"
-            guard try store.first(parent, values) == nil else { continue }
-            let present = try row.flatMap { try presentValues(key.parentColumns, $0) }
+            let condition = key.parentColumns.map { "\($0.quotedName) = ?" }.joined(separator: " AND ")
+            let parent = "SELECT 1 FROM \(key.parent.quotedName) WHERE \(condition)"
+            let declared = try declaredValues(of: reference)
+            let replacements = try rows.compactMap { values, row -> [StoredValue]? in
+                guard try store.first(parent, values) == nil else { return nil }
+                let present = try row.flatMap { try presentValues(key.parentColumns, $0) }
+                return (present.flatMap { $0.contains(.null) ? nil : $0 } ?? declared).map { values + $0 }
+            }
             do {
-                if let present, !present.contains(.null) {
-                    try move(reference, from: values, to: present)
-                } else {
-                    try follow(reference, values)
-                }
-            } catch let error as DatabaseError where [.SQLITE_CONSTRAINT, .SQLITE_ERROR].contains(error.resultCode) {
+                try replace(replacements, in: reference)
+            } catch let error as DatabaseError where error.isOfRow {
                 continue
             }
         }
     }
 
-    private func move(
-        _ reference: UnsynchronizedReference,
-        from values: [StoredValue],
-        to present: [StoredValue]
-    ) throws {
-        let (table, columns) = (reference.table.quotedName, reference.key.columns)
-        let assignments = columns.map { "\($0.quotedName) = ?" }.joined(separator: ", ")
-        try store.execute(
-            "UPDATE OR ABORT \(table) SET \(assignments) WHERE \(Self.condition(columns))",
-            present + values
-        )
-    }
-
-    private mutating func follow(_ reference: UnsynchronizedReference, _ values: [StoredValue]) throws {
-        let (table, columns) = (reference.table.quotedName, reference.key.columns)
-        let condition = Self.condition(columns)
+    /// What the columns of a foreign key get when the row to which they refer is gone; `nil` if they stay as they are.
+    private func declaredValues(of reference: UnsynchronizedReference) throws -> [StoredValue]? {
+        let columns = reference.key.columns
         switch reference.key.onDelete {
-        case .noAction, .restrict: break
-        case .setNull:
-            let assignments = columns.map { "\($0.quotedName) = NULL" }.joined(separator: ", ")
-            try store.execute("UPDATE OR ABORT \(table) SET \(assignments) WHERE \(condition)", values)
+        case .noAction, .restrict: return nil
+        case .setNull, .cascade: return columns.map { _ in .null }
         case .setDefault:
-            let assignments = try columns.map { "\($0.quotedName) = \(try defaultValue(of: $0, in: reference.table))" }
-            try store.execute(
-                "UPDATE OR ABORT \(table) SET \(assignments.joined(separator: ", ")) WHERE \(condition)",
-                values
-            )
-        case .cascade:
-            for child in references where child.key.parent.isSameName(as: reference.table) {
-                let list = child.key.parentColumns.map(\.quotedName).joined(separator: ", ")
-                for row in try store.all("SELECT \(list) FROM \(table) WHERE \(condition)", values) {
-                    note(child, row, of: nil)
-                }
+            do {
+                return try columns.map { try defaultValue(of: $0, in: reference.table) }
+            } catch let error as DatabaseError where error.isOfRow {
+                return nil
             }
-            try store.execute("DELETE FROM \(table) WHERE \(condition)", values)
         }
     }
 
-    private func defaultValue(of column: String, in table: String) throws -> String {
+    private func defaultValue(of column: String, in table: String) throws -> StoredValue {
         let sql = "SELECT dflt_value FROM pragma_table_info(?) WHERE name = ? COLLATE NOCASE"
-        return try store.first(sql, [.text(table), .text(column)])?.text(0) ?? "NULL"
+        let expression = try store.first(sql, [.text(table), .text(column)])?.text(0) ?? "NULL"
+        return try store.first("SELECT \(expression)")?[0] ?? .null
     }
 
-    private static func condition(_ columns: [String]) -> String {
-        columns.map { "\($0.quotedName) = ?" }.joined(separator: " AND ")
+    /// Replaces the values of a foreign key.
+    ///
+    /// SQLite reads the table once for all values, or uses an index if there is one. The temporary table has the affinities of
+    /// the columns, because SQLite would search it from start to end for each row otherwise.
+    ///
+    /// - Parameters:
+    ///   - replacements: The former values, each followed by the new ones.
+    ///   - reference: The foreign key. If it declares a cascade, rows that would get `NULL` are deleted.
+    /// - Throws: `DatabaseError`.
+    private mutating func replace(_ replacements: [[StoredValue]], in reference: UnsynchronizedReference) throws {
+        guard !replacements.isEmpty else { return }
+        let (table, columns) = (reference.table.quotedName, reference.key.columns.map(\.quotedName))
+        let (former, new) = (columns.indices.map { "former\($0)" }, columns.indices.map { "new\($0)" })
+        let list = zip(columns + columns, former + new).map { "\($0) AS \($1)" }.joined(separator: ", ")
+        try store.prepare("CREATE TEMP TABLE storesync_values AS SELECT \(list) FROM \(table) WHERE 0").execute([])
+        defer { try? store.prepare("DROP TABLE temp.storesync_values").execute([]) }
+        let parameters = (former + new).map { _ in "?" }.joined(separator: ", ")
+        let insert = try store.prepare("INSERT INTO temp.storesync_values VALUES (\(parameters))")
+        for values in replacements { try insert.execute(values) }
+        if reference.key.onDelete == .cascade {
+            let gone = "SELECT \(former.joined(separator: ", ")) FROM temp.storesync_values WHERE new0 IS NULL"
+            let condition = "(\(columns.joined(separator: ", "))) IN (\(gone))"
+            for (index, child) in references.enumerated() where child.key.parent.isSameName(as: reference.table) {
+                let list = child.key.parentColumns.map(\.quotedName).joined(separator: ", ")
+                for values in try store.all("SELECT \(list) FROM \(table) WHERE \(condition)") {
+                    note(values, of: nil, at: index)
+                }
+            }
+            try store.execute("DELETE FROM \(table) WHERE \(condition)")
+        }
+        let assignments = zip(columns, new).map { "\($0) = storesync_values.\($1)" }.joined(separator: ", ")
+        let conditions = zip(columns, former).map { "\(table).\($0) = storesync_values.\($1)" }
+        try store.execute(
+            """
+            UPDATE OR IGNORE \(table) SET \(assignments) FROM temp.storesync_values
+            WHERE \(conditions.joined(separator: " AND "))
+            """
+        )
     }
 }

@@ -607,6 +607,34 @@ struct CaptureTests {
         #expect(try phone.capture() == nil)
     }
 
+    @Test(
+        "Rows without an index that don't synchronize follow foreign keys in steps in proportion to their number",
+        arguments: ["CASCADE", "SET NULL", "SET DEFAULT"]
+    )
+    func manyUnsynchronizedChildren(action: String) throws {
+        func steps(_ count: Int) throws -> Int {
+            let schema = """
+                CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+                CREATE TABLE grdb_visit (note INTEGER REFERENCES note ON DELETE \(action));
+                """
+            let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+            let phone = try SimulatedDevice("phone", schemaSQL: schema)
+            let notes = (1...count).map { "(\($0), 'milk')" }.joined(separator: ", ")
+            try laptop.edit("INSERT INTO note VALUES \(notes)")
+            try laptop.capture()
+            try phone.integrate(laptop.sets)
+            try phone.write()
+            try phone.edit("INSERT INTO grdb_visit SELECT id FROM note")
+            try laptop.edit("DELETE FROM note")
+            try laptop.capture()
+            try phone.integrate(laptop.sets)
+            let steps = try phone.storeSteps { try phone.write() }
+            #expect(try phone.rows("SELECT count(note) FROM grdb_visit") == ["0"])
+            return steps
+        }
+        #expect(try steps(400) < 8 * steps(100))
+    }
+
     @Test("Rows find free numbers beside the greatest integer key")
     func greatestNumber() throws {
         let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);"
