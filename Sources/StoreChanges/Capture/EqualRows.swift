@@ -9,18 +9,31 @@ struct EqualRows {
     private struct Table {
         /// The values outside the key, by number.
         var rows: [Int64: [StoredValue]] = [:]
-        /// The rows of the state without a counterpart, by their encoded cells.
-        var candidates: [[UInt8]: [RowName]] = [:]
-        /// The rows of the state by their encoded cells without those of some columns, in ascending order of their names.
-        var orphans: [Set<String>: [[UInt8]: [Orphan]]] = [:]
-
-        func isCandidate(_ row: RowName, _ image: [UInt8]) -> Bool { candidates[image]?.contains(row) ?? false }
+        /// The encoded cells of the rows of the state without a counterpart.
+        var candidates: [RowName: [UInt8]] = [:]
+        /// The rows of the state by their encoded cells, in descending order of their names; also those with a counterpart.
+        var names: [[UInt8]: [RowName]] = [:]
+        /// The same by the encoded cells without those of some columns.
+        var orphans: [Set<String>: [[UInt8]: [RowName]]] = [:]
 
         /// Takes one of the candidates that have an image: of several, the given one if it's among them.
         mutating func takeCandidate(_ image: [UInt8], preferring row: RowName?) -> RowName? {
-            guard let last = candidates[image]?.indices.last else { return nil }
-            let index = row.flatMap { candidates[image]?.lastIndex(of: $0) } ?? last
-            return candidates[image]?.remove(at: index)
+            if let row, candidates[row] == image {
+                candidates[row] = nil
+                return row
+            }
+            while let row = names[image]?.popLast() {
+                if candidates.removeValue(forKey: row) != nil { return row }
+            }
+            return nil
+        }
+
+        /// The orphans that have a key, in ascending order of their names, without the first ones that aren't candidates.
+        mutating func orphans(without columns: Set<String>, _ key: [UInt8]) -> ReversedCollection<[RowName]> {
+            while let row = orphans[columns]?[key]?.last, candidates[row] == nil {
+                orphans[columns]?[key]?.removeLast()
+            }
+            return (orphans[columns]?[key] ?? []).reversed()
         }
     }
 
@@ -39,12 +52,6 @@ struct EqualRows {
         var cells: [String: Cell] = [:]
         /// The rows to which columns refer and that have no counterpart: the row itself, and rows that the store doesn't have.
         var others: [String: Row] = [:]
-    }
-
-    /// A row of the state, some of whose references may lead to itself, or to rows that are gone.
-    private struct Orphan {
-        var row: RowName
-        var image: [UInt8]
     }
 
     /// An attempt to find a row's counterpart.
@@ -128,8 +135,9 @@ struct EqualRows {
         let condition = keepsNumbers ? "AND number IS NULL" : ""
         let sql = "SELECT name, image FROM rows WHERE tbl = ? \(condition) ORDER BY name DESC"
         try state.db.forEach(sql, [try state.table(name)]) { values in
-            let row = try RowName(decoding: values.bytes(0) ?? [])
-            table.candidates[values.bytes(1) ?? [], default: []].append(row)
+            let (row, image) = (try RowName(decoding: values.bytes(0) ?? []), values.bytes(1) ?? [])
+            table.candidates[row] = image
+            table.names[image, default: []].append(row)
         }
         return table
     }
@@ -195,30 +203,29 @@ struct EqualRows {
         preferring known: RowName?
     ) throws -> RowName? {
         let key = try key(of: content.cells, without: content.others, in: row.table)
+        let schema = try state.schema.table(row.table)
         // Mostly the row has its number still, and then no other one is read.
-        if let known, let stored = try state.row(RowReference(row.table, known)),
-            try self.key(of: stored.cells, without: content.others, in: row.table) == key,
-            try take(Orphan(row: known, image: stored.image), like: content, of: row)
+        if let known, let image = tables[row.table]?.candidates[known],
+            try self.key(of: schema.cells(image), without: content.others, in: row.table) == key,
+            try take(known, like: content, of: row)
         {
             return known
         }
-        for orphan in try orphans(of: row.table, without: content.others)[key] ?? []
-        where try take(orphan, like: content, of: row) {
-            return orphan.row
-        }
-        return nil
+        try readOrphans(of: row.table, without: content.others)
+        let orphans = tables[row.table]?.orphans(without: Set(content.others.keys), key)
+        return try orphans?.first { try take($0, like: content, of: row) }
     }
 
     /// Takes a row of the state if it's a candidate, and its references lead to the same rows; returns whether it was taken.
-    private mutating func take(_ orphan: Orphan, like content: Content, of row: Row) throws -> Bool {
-        guard tables[row.table]?.isCandidate(orphan.row, orphan.image) == true,
-            let rows = try rowsGone(for: content, of: row, in: orphan)
+    private mutating func take(_ orphan: RowName, like content: Content, of row: Row) throws -> Bool {
+        guard let image = tables[row.table]?.candidates[orphan],
+            let rows = try rowsGone(for: content, of: row, in: orphan, image)
         else { return false }
         for (row, name) in rows {
             found[row.table, default: [:]][row.number] = name
             gone.insert(RowReference(row.table, name))
         }
-        return tables[row.table]?.takeCandidate(orphan.image, preferring: orphan.row) != nil
+        return tables[row.table]?.takeCandidate(image, preferring: orphan) != nil
     }
 
     /// The encoded cells of a row, but for those of some columns.
@@ -226,17 +233,17 @@ struct EqualRows {
         try state.schema.table(table).encode(cells.merging(columns.mapValues { _ in .null }) { _, null in null })
     }
 
-    /// The rows of the state, by their encoded cells but for those of some columns.
-    private mutating func orphans(of table: String, without columns: [String: Row]) throws -> [[UInt8]: [Orphan]] {
-        if let known = tables[table]?.orphans[Set(columns.keys)] { return known }
+    /// Reads the rows of the state, by their encoded cells but for those of some columns.
+    private mutating func readOrphans(of table: String, without columns: [String: Row]) throws {
+        guard tables[table]?.orphans[Set(columns.keys)] == nil else { return }
         let schema = try state.schema.table(table)
-        var orphans: [[UInt8]: [Orphan]] = [:]
-        try state.db.forEach("SELECT name, image FROM rows WHERE tbl = ? ORDER BY name", [try state.table(table)]) {
-            let orphan = Orphan(row: try RowName(decoding: $0.bytes(0) ?? []), image: $0.bytes(1) ?? [])
-            orphans[try key(of: schema.cells(orphan.image), without: columns, in: table), default: []].append(orphan)
+        var orphans: [[UInt8]: [RowName]] = [:]
+        let sql = "SELECT name, image FROM rows WHERE tbl = ? ORDER BY name DESC"
+        try state.db.forEach(sql, [try state.table(table)]) { values in
+            let key = try key(of: schema.cells(values.bytes(1) ?? []), without: columns, in: table)
+            orphans[key, default: []].append(try RowName(decoding: values.bytes(0) ?? []))
         }
         tables[table]?.orphans[Set(columns.keys)] = orphans
-        return orphans
     }
 
     /// The rows that are gone on either side and to which references of a row lead.
@@ -245,14 +252,20 @@ struct EqualRows {
     ///   - content: What the row holds.
     ///   - row: The row.
     ///   - orphan: A row of the state.
+    ///   - image: What it holds.
     /// - Returns: The rows; `nil` if a reference of the row of the state doesn't lead to the same row.
     /// - Throws: `DatabaseError`.
-    private func rowsGone(for content: Content, of row: Row, in orphan: Orphan) throws -> [Row: RowName]? {
-        let cells = try state.schema.table(row.table).cells(orphan.image)
+    private func rowsGone(
+        for content: Content,
+        of row: Row,
+        in orphan: RowName,
+        _ image: [UInt8]
+    ) throws -> [Row: RowName]? {
+        let cells = try state.schema.table(row.table).cells(image)
         var gone: [Row: RowName] = [:]
         for (column, other) in content.others where cells[column] != content.cells[column] {
             guard case .row(let name) = cells[column], gone[other] ?? name == name,
-                try other == row ? name == orphan.row : isSame(other, name)
+                try other == row ? name == orphan : isSame(other, name)
             else { return nil }
             if try state.row(RowReference(other.table, name)) == nil { gone[other] = name }
         }
@@ -265,8 +278,7 @@ struct EqualRows {
         guard !keepsNumbers else { return false }
         // A row of the state that the store lacks comes back, and the number leads to it again.
         if let former = try numbers.name(ofMissing: row.number, in: row.table),
-            let stored = try state.row(RowReference(row.table, former)),
-            tables[row.table]?.isCandidate(former, stored.image) == true
+            tables[row.table]?.candidates[former] != nil
         {
             return former == name
         }

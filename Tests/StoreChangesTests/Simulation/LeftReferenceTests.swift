@@ -383,6 +383,18 @@ struct LeftReferenceTests {
         #expect(try devices.phone.content() == devices.laptop.content())
     }
 
+    @Test("Many equal rows whose parent is gone are found in a taken store that numbers them otherwise")
+    func manyEqualRowsTaken() throws {
+        let devices = try DevicePair(Self.notes)
+        let notes = (1...1_000).map { "(\($0), 1, 'report')" }.joined(separator: ", ")
+        try devices.laptop.edit("INSERT INTO folder VALUES (1, 'home'); INSERT INTO note VALUES \(notes)")
+        try devices.exchange()
+        try devices.laptop.edit("DELETE FROM folder", observingForeignKeys: false)
+        try devices.exchange()
+        try devices.phone.edit("UPDATE note SET id = id + 2000", observingForeignKeys: false)
+        #expect(try devices.phone.capture(taking: .both).isEmpty)
+    }
+
     @Test(
         "Of rows that differ in nothing but their parents, which are gone, each is found in a taken store",
         arguments: [("UPDATE note SET folder = folder + 5", 0), ("UPDATE note SET folder = 7", 1)]
