@@ -234,6 +234,28 @@ extension CommandTests {
             #expect(last["error"]?["code"]?.string == "storeReplaced")
         }
 
+        @Test(
+            "It ends when another device removes the document or this client, though no edit follows",
+            arguments: [
+                ("document", 66, "documentDeleted"), ("client", 77, "deregistered"),
+            ] as [(String, Int32, String)]
+        )
+        func removal(kind: String, status: Int32, code: String) async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try laptop(fixture), try fixture.device("desktop"))
+            let sync = ["sync", laptop.store.path, "--document", "notes", "--no-encrypt", "--json"]
+            // The first listing of the watch has this device's record then.
+            let client = try #require(try await fixture.run(sync + laptop.options).json()["client"]?.string)
+            let child = try watch(laptop)
+            try await quiet(child)
+            let name = kind == "client" ? client : "notes"
+            #expect(try await desktop.run("remove", kind, name, "--yes").status == 0)
+            let result = await child.finish()
+            #expect(result.status == status, "\(result)")
+            let last = try JSON(line: result.output.split(separator: "\n").last.map(String.init) ?? "")
+            #expect(last["error"]?["code"]?.string == code)
+        }
+
         @Test("Without --json, a synchronization that does something is one line; a terminal shows the state")
         func text() async throws {
             let fixture = try Fixture()

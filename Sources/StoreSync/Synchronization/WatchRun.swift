@@ -152,12 +152,17 @@ final class WatchRun {
         }
     }
 
-    /// Returns whether the heads of other devices have changed since the last listing.
+    /// Returns whether the heads of other devices have changed since the last listing, or this device's record is gone.
     private func look() async throws -> Bool {
         let former = heads
         let names = try await environment.heads()
         heads = names
-        return former.map(others) != others(names)
+        return former.map(others) != others(names) || isRecorded(in: former ?? []) && !isRecorded(in: names)
+    }
+
+    /// Whether a listing has the time of this device's last synchronization, which goes with the document or this client.
+    private func isRecorded(in names: [String]) -> Bool {
+        names.compactMap(DocumentHierarchy.client(ofRecentSyncNamed:)).contains { $0 == client }
     }
 
     private func others(_ names: [String]) -> Set<SyncHeadName> {

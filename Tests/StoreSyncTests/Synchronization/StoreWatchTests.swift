@@ -194,6 +194,26 @@ struct StoreWatchTests {
         }
     }
 
+    @Test("A listing that has lost this device's record leads to one synchronization: it may have been removed")
+    func removal() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let own = SyncHeadName(client: try RemoteIdentifier("me"), sequence: 1, number: 2)
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.heads = [own.name, "me.recentsync"] }
+            try await scene.pass(1000)
+            try #require(scene.synchronizations == [0])
+            scene.state.withLock { $0.heads = [own.name] }
+            try await scene.pass(61)
+            try #require(scene.synchronizations.count == 2)
+            try await scene.pass(1000)
+            try #require(scene.synchronizations.count == 2)
+            task.cancel()
+            try await task.value
+        }
+    }
+
     @Test("A temporary failure is told and retried, and any other ends the watch with its error")
     func failures() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in
