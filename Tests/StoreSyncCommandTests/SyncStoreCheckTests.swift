@@ -89,13 +89,20 @@ extension CommandTests {
             #expect(try await desktop.push().json()["unchanged"]?.boolean == true)
         }
 
-        @Test("An empty file is an empty database, as check says too")
+        @Test("An empty file is an empty database, as check says too; without it, the document's store is downloaded")
         func empty() async throws {
-            let device = try Fixture().device("laptop")
-            try Data().write(to: device.store)
-            let result = try await sync(device)
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            #expect(try await sync(laptop).status == 0)
+            try Data().write(to: desktop.store)
+            let result = try await sync(desktop)
             try expectFailure(result, 66, "storeNotFound")
             #expect(try result.errorMessage().contains("is an empty database"), "\(result)")
+            #expect(try result.errorMessage().contains("remove this file"), "\(result)")
+            try FileManager.default.removeItem(at: desktop.store)
+            #expect(try await sync(desktop).status == 0)
+            #expect(try desktop.notes() == ["one"])
         }
 
         @Test("A path below a file, or in a missing directory, is 66, and the error says what to check")

@@ -51,7 +51,10 @@ extension StoreSnapshot {
             guard try store.byteCount > 0 else {
                 throw StoreSyncError(
                     .storeNotFound,
-                    "\(store.path) is an empty database: it has no tables to synchronize. Create them with the app first."
+                    """
+                    \(store.path) is an empty database: it has no tables to synchronize. Create them with the app first. If \
+                    another device has synchronized the document, remove this file instead: then the store is downloaded.
+                    """
                 )
             }
             throw StoreSyncError(
