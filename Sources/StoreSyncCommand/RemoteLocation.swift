@@ -61,7 +61,10 @@ struct RemoteLocation {
                 throw UsageError("The remote \(url) has a query or a fragment. Write # in a path as %23, and ? as %3F.")
             }
             let path = url.path(percentEncoded: false)
-            guard path.hasPrefix("/") else { throw UsageError("The remote \(url) has no path: write file:///path.") }
+            // Foundation's path is empty if the decoded bytes aren't UTF-8.
+            guard path.hasPrefix("/") else {
+                throw UsageError("The remote \(url) names no path in UTF-8: write file:///path.")
+            }
             // The file system takes a path up to the first NUL, which would be another folder.
             guard !path.utf8.contains(0) else { throw UsageError("The remote \(url) contains a NUL. Leave %00 out.") }
             return LocalFolderBackend(root: URL(fileURLWithPath: path, isDirectory: true))

@@ -153,6 +153,14 @@ extension CommandTests {
             #expect(!"\(result)".contains("cret"))
         }
 
+        @Test("The error of a file URL without a path in UTF-8 says so", arguments: ["file:notes", "file:///tmp/%FF"])
+        func path(remote: String) async throws {
+            let fixture = try Fixture()
+            let result = try await fixture.run(["status", "--remote", remote, "--app", "a", "--json"])
+            try expectFailure(result, 64, "usage")
+            #expect(try result.errorMessage().contains("names no path in UTF-8"), "\(result)")
+        }
+
         @Test("What isn't a file is named for what it is")
         func files() async throws {
             let fixture = try Fixture()
