@@ -103,10 +103,12 @@ extension SetFold {
         var last = highest
         for item in moving.sorted(by: { $0.value == $1.value ? $0.row < $1.row : $0.value < $1.value }) {
             guard try !goesBack(item.row, unique.sortName), let state = try work.row(item.row) else { continue }
-            last += 1
-            let new = Cell.value(.integer(last))
+            let new = Cell.value(.integer(last + 1))
             let cells = schema.cells(of: item.row, state).merging([column: new]) { $1 }
             let name = RowReference(item.row.table, schema.name(of: cells, in: item.row))
+            // Another list may have a row of that name, which is another thing.
+            if try name != item.row && work.row(name) != nil && goesBack(item.row, unique.sortName) { continue }
+            last += 1
             log(.moved, name, lost: [column: .value(.integer(item.value))], kept: [column: new])
             if name == item.row {
                 try rewrite(item.row, [column: new])

@@ -377,7 +377,7 @@ extension FoldScenarios {
                 conflicts: ["moved entry C#1", "moved entry C#2"]
             ),
             FoldScenario(
-                title: "A row whose key has its position moves to the end under another name, which later edits find",
+                title: "A row whose key has its position moves to the end under a new name, and later edits find it",
                 schema: """
                     CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT);
                     CREATE TABLE entry (
@@ -406,6 +406,28 @@ extension FoldScenarios {
                     "entry (→A#1, 5, 'w') note='d'", "list A#1 name='l'",
                 ],
                 conflicts: ["moved entry (→A#1, 4, 'z')", "moved entry (→A#1, 5, 'w')"]
+            ),
+            FoldScenario(
+                title: "A row doesn't move if a row of another list has the name that it would get",
+                schema: """
+                    CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT);
+                    CREATE TABLE entry (
+                        list INT REFERENCES list, word TEXT, place INT, PRIMARY KEY (word, place), UNIQUE (list, place)
+                    );
+                    """,
+                sets: [
+                    first(
+                        .insert("list", "A#1", ["name": "l"]),
+                        .insert("list", "A#2", ["name": "m"]),
+                        .insert("entry", [3, "z"], ["list": .to("A#2")])
+                    ),
+                    .by("B", 1, at: 2, seeing: ["A": 1], .insert("entry", [2, "y"], ["list": .to("A#1")])),
+                    .by("C", 1, at: 3, seeing: ["A": 1], .insert("entry", [2, "z"], ["list": .to("A#1")])),
+                ],
+                rows: [
+                    "entry (2, 'y') list=→A#1", "entry (3, 'z') list=→A#2", "list A#1 name='l'", "list A#2 name='m'",
+                ],
+                conflicts: ["leftOut entry (2, 'z')"]
             ),
             FoldScenario(
                 title: "By a rule, a table is one list where a single column is the position",

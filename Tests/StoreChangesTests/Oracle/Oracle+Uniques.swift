@@ -150,10 +150,13 @@ extension Oracle.Integration {
         guard let column = clash.unique.columns?.last, var highest = group.map(\.position).max() else { return }
         for moved in moving(group) {
             guard !goesBack(moved.row, for: .unique(clash.unique)), var image = image(moved.row) else { continue }
-            highest += 1
-            let (lost, kept) = (Cell.value(.integer(moved.position)), Cell.value(.integer(highest)))
+            let (lost, kept) = (Cell.value(.integer(moved.position)), Cell.value(.integer(highest + 1)))
             image[column] = kept
             let name = RowReference(moved.row.table, clash.table.name(of: image) ?? moved.row.row)
+            if name != moved.row, content.rows[name] != nil, goesBack(moved.row, for: .unique(clash.unique)) {
+                continue
+            }
+            highest += 1
             log(.moved, name, lost: [column: lost], kept: [column: kept])
             if name == moved.row {
                 rewrite(moved.row, with: [column: kept])

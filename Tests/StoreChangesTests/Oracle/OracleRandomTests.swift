@@ -78,6 +78,23 @@ struct OracleRandomTests {
                 );
                 """
         ),
+        RandomSchema(
+            testDescription: "authors: keys that contain a position in a list, with the list and without it",
+            sql: """
+                CREATE TABLE work (id INTEGER PRIMARY KEY, title TEXT UNIQUE);
+                CREATE TABLE author (
+                    work INTEGER NOT NULL REFERENCES work ON DELETE CASCADE, name TEXT NOT NULL, place INT NOT NULL, t,
+                    PRIMARY KEY (work, name, place), UNIQUE (work, place)
+                );
+                CREATE TABLE line (
+                    work INTEGER REFERENCES work ON DELETE CASCADE, word TEXT NOT NULL, place INT NOT NULL, t,
+                    PRIMARY KEY (word, place), UNIQUE (work, place)
+                );
+                CREATE TABLE quote (
+                    id INTEGER PRIMARY KEY, word TEXT, place INT, t, FOREIGN KEY (word, place) REFERENCES line ON DELETE SET NULL
+                );
+                """
+        ),
     ]
 
     static let seeds = Array(TestDepth.seeds(quick: 4, ci: 10, deep: 20_000))
