@@ -8,8 +8,7 @@ import GRDB
 struct UnsynchronizedRows {
     private let store: SQLConnection
     private let references: [UnsynchronizedReference]
-    /// For each foreign key, the values of deleted rows by which others may refer to them, and the names of those that
-    /// synchronize.
+    /// For each foreign key, the values of deleted rows to which it may refer, each with the row's name if the row synchronizes.
     private var noted: [[(values: [StoredValue], row: RowReference?)]]
 
     init(in store: SQLConnection, _ references: [UnsynchronizedReference]) {
@@ -52,15 +51,28 @@ struct UnsynchronizedRows {
                 let present = try row.flatMap { try presentValues(key.parentColumns, $0) }
                 return (present.flatMap { $0.contains(.null) ? nil : $0 } ?? declared).map { values + $0 }
             }
-            do {
-                try replace(replacements, in: reference)
-            } catch let error as DatabaseError where error.isOfRow {
-                continue
-            }
+            try replace(replacements[...], in: reference)
+        }
+    }
+
+    /// Replaces the values of a foreign key, but for those of rows that SQLite refuses.
+    private mutating func replace(
+        _ replacements: ArraySlice<[StoredValue]>,
+        in reference: UnsynchronizedReference
+    ) throws {
+        do {
+            try replaceAll(replacements, in: reference)
+        } catch let error as DatabaseError where error.isOfRow {
+            guard replacements.count > 1 else { return }
+            let middle = replacements.startIndex + replacements.count / 2
+            try replace(replacements[..<middle], in: reference)
+            try replace(replacements[middle...], in: reference)
         }
     }
 
     /// What the columns of a foreign key get when the row to which they refer is gone; `nil` if they stay as they are.
+    ///
+    /// For a cascade it's `NULL`, by which ``replaceAll(_:in:)`` finds the rows to delete.
     private func declaredValues(of reference: UnsynchronizedReference) throws -> [StoredValue]? {
         let columns = reference.key.columns
         switch reference.key.onDelete {
@@ -90,10 +102,14 @@ struct UnsynchronizedRows {
     ///   - replacements: The former values, each followed by the new ones.
     ///   - reference: The foreign key. If it declares a cascade, rows that would get `NULL` are deleted.
     /// - Throws: `DatabaseError`.
-    private mutating func replace(_ replacements: [[StoredValue]], in reference: UnsynchronizedReference) throws {
+    private mutating func replaceAll(
+        _ replacements: ArraySlice<[StoredValue]>,
+        in reference: UnsynchronizedReference
+    ) throws {
         guard !replacements.isEmpty else { return }
         let (table, columns) = (reference.table.quotedName, reference.key.columns.map(\.quotedName))
         let (former, new) = (columns.indices.map { "former\($0)" }, columns.indices.map { "new\($0)" })
+        // Through `prepare`, so that no observer of the app's connection sees the temporary table.
         let list = zip(columns + columns, former + new).map { "\($0) AS \($1)" }.joined(separator: ", ")
         try store.prepare("CREATE TEMP TABLE storesync_values AS SELECT \(list) FROM \(table) WHERE 0").execute([])
         defer { try? store.prepare("DROP TABLE temp.storesync_values").execute([]) }
