@@ -95,10 +95,10 @@ struct SchemaQuestions {
                     foreign key, or as a reference in the rules ("references").
                     """
             }
-            guard column.name != ownNumber, likelyParents.mayBeNamed(by: column.name) else { return nil }
+            guard column.name != ownNumber, likelyParents.mayHoldRowNumbers(column.name) else { return nil }
             return """
                 Does \(column.name) hold numbers of rows? They differ between devices: declare it as a foreign key, or as a \
-                reference in the rules ("references"). If the rows are of several tables, name them by a UUID.
+                reference in the rules ("references"). If they are of several tables, refer to the rows by a UUID. Numbers that a server gives need nothing.
                 """
         }
     }
@@ -192,6 +192,12 @@ struct SchemaQuestions {
     private func triggers(in db: Database) throws -> [String] {
         let trigger = "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
         guard try Row.fetchOne(db, sql: trigger, arguments: [table.name]) != nil else { return [] }
+        let connection = SQLConnection(db)
+        // As edits of other devices are written.
+        let formerForeignKeys = try connection.set(.foreignKeys, enabled: false)
+        defer { _ = try? connection.set(.foreignKeys, enabled: formerForeignKeys) }
+        let formerQuotes = try connection.set(.doubleQuotedText, enabled: true)
+        defer { _ = try? connection.set(.doubleQuotedText, enabled: formerQuotes) }
         let name = table.name.quotedName
         let columns = table.columns.map { "\($0.name.quotedName) = \($0.name.quotedName)" }.joined(separator: ", ")
         do {
@@ -204,9 +210,8 @@ struct SchemaQuestions {
         } catch let error as DatabaseError {
             return [
                 """
-                Its triggers need what only the app has (\(error.message ?? error.resultCode.description)). They don't run for \
-                other devices' edits, and what they keep up to date gets stale, unless the app synchronizes through its own \
-                connection.
+                Its triggers need what only the app has (\(error.message ?? error.resultCode.description)), so they don't run for \
+                other devices' edits, and what they keep up to date gets stale. Let the app synchronize through its own connection.
                 """
             ]
         }
@@ -258,7 +263,8 @@ struct SchemaQuestions {
     }
 }
 
-/// The tables to which columns probably refer, by their names: `tag`, `tag_id` or `tagid` to a table `tags`.
+/// The tables to which columns probably refer, by their names: `tag`, `tags`, `tag_id`, `tags_id` or `tagid` to a table `tags`,
+/// and `category` to `categories`.
 struct LikelyParents {
     private var tables: [String: String] = [:]
 
@@ -277,17 +283,20 @@ struct LikelyParents {
         }
     }
 
-    /// The other table to which a column of a table probably refers, or the table itself for a column named `parent`.
+    /// The table to which a column probably refers: another one, or its own if it's named `parent`, `parent_id` or `parentid`.
     func table(of column: String, in table: TableSchema) -> String? {
-        if case .integer = table.key, ["parent", "parent_id", "parentid"].contains(column.sqlName) {
+        if case .meaningful = table.key, table.key.columns.contains(column) { return nil }
+        let parent = tables[column.sqlName]
+        if parent == nil, case .integer = table.key, ["parent", "parent_id", "parentid"].contains(column.sqlName) {
             return table.name
         }
-        if case .meaningful = table.key, table.key.columns.contains(column) { return nil }
-        return tables[column.sqlName].flatMap { $0 == table.name ? nil : $0 }
+        // A table's own key, and a column named as its table, seldom refer to it.
+        let isOwn = table.key.columns.contains(column) || !column.sqlName.hasSuffix("id")
+        return parent == table.name && isOwn ? nil : parent
     }
 
     /// Whether a column's name says that it holds numbers of rows, as `record_id` or `ownerId`, but not of which table.
-    func mayBeNamed(by column: String) -> Bool {
+    func mayHoldRowNumbers(_ column: String) -> Bool {
         guard !tables.isEmpty else { return false }
         return column.sqlName.hasSuffix("_id")
             || ["Id", "ID"].contains { column.hasSuffix($0) && column.dropLast(2).last?.isLowercase == true }

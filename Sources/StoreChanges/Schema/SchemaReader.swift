@@ -106,7 +106,7 @@ struct SchemaReader {
             return
                 "The store belongs to Core Data, whose stores can't be synchronized record by record. Push and pull them whole."
         }
-        if Self.isBookkeeping(name) { return "It records which migrations this device's app has run." }
+        if try isBookkeeping(name) { return "It records which migrations this device's app has run." }
         return nil
     }
 
@@ -120,12 +120,17 @@ struct SchemaReader {
         }
     }
 
-    private static func isBookkeeping(_ name: String) -> Bool {
+    private func isBookkeeping(_ name: String) throws -> Bool {
+        if name == "migrations" {
+            // Another app may have a table of birds' migrations. These are the columns of TypeORM's and of Laravel's.
+            let columns = try String.fetchSet(db, sql: "SELECT lower(name) FROM pragma_table_info('migrations')")
+            return columns.isSuperset(of: ["name", "timestamp"]) || columns.isSuperset(of: ["batch", "migration"])
+        }
         let names: Set = [
             "aerich", "alembic_version", "android_metadata", "ar_internal_metadata", "atlas_schema_revisions",
             "databasechangelog", "databasechangeloglock", "doctrine_migration_versions", "flyway_schema_history",
             "goose_db_version", "knex_migrations_lock", "kysely_migration", "kysely_migration_lock", "migratehistory",
-            "migrations", "phinxlog", "refinery_schema_history", "room_master_table", "schema_version", "sequelizemeta",
+            "phinxlog", "refinery_schema_history", "room_master_table", "schema_version", "sequelizemeta",
             "__efmigrationshistory", "__efmigrationslock",
         ]
         return name.hasPrefix("grdb_") || name.hasSuffix("_migrations") || names.contains(name)

@@ -43,6 +43,7 @@ struct SchemaQuestionsTests {
             ("series INT", "Does series hold numbers of series?"),
             ("parent INT", "Does parent hold numbers of item?"),
             ("parent_id INT", "Does parent_id hold numbers of item?"),
+            ("item_id INT", "Does item_id hold numbers of item?"),
             ("owner_id INT, owner_type TEXT", "Does owner_id hold numbers of rows?"),
             ("threadId INT", "Does threadId hold numbers of rows?"),
             ("libraryID INT", "Does libraryID hold numbers of rows?"),
@@ -75,6 +76,16 @@ struct SchemaQuestionsTests {
         #expect(questions.1.count == 1 && questions.1[0].hasPrefix("Does itemID hold numbers of items?"))
     }
 
+    @Test("A column named parent refers to a table of parents, if there is one")
+    func parents() throws {
+        let questions = try questions(
+            on: "student",
+            "CREATE TABLE parents (id INTEGER PRIMARY KEY); CREATE TABLE student (id INTEGER PRIMARY KEY, parent_id INT)"
+        )
+        let isOfParents = questions.first?.hasPrefix("Does parent_id hold numbers of parents?") == true
+        #expect(questions.count == 1 && isOfParents, "\(questions)")
+    }
+
     @Test("Columns aren't taken for numbers of rows if no table has numbers that differ between devices")
     func noNumbers() throws {
         let schema = "CREATE TABLE item (uuid TEXT PRIMARY KEY NOT NULL, owner_id INT, parent INT)"
@@ -103,6 +114,25 @@ struct SchemaQuestionsTests {
         }
         #expect(questions.count == (isReported ? 1 : 0), "\(questions)")
         #expect(questions.contains { $0.contains("only the app has (no such function: fold)") } == isReported)
+    }
+
+    @Test("Triggers with text in double quotes aren't reported, nor those of tables whose foreign keys lead nowhere")
+    func workingTriggers() throws {
+        let questions = try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE shelf (id INTEGER PRIMARY KEY, label TEXT);
+                    CREATE TABLE note (id INTEGER PRIMARY KEY, kind INT REFERENCES nowhere, shelf TEXT REFERENCES shelf (label));
+                    CREATE TABLE log (text TEXT NOT NULL PRIMARY KEY);
+                    CREATE TRIGGER logged AFTER INSERT ON note BEGIN INSERT INTO log VALUES ("a note"); END;
+                    CREATE TRIGGER removed AFTER DELETE ON shelf BEGIN INSERT INTO log VALUES ("a shelf"); END;
+                    """
+            )
+            var schema = try StoreSchema(db)
+            try schema.askAboutRows(in: db)
+            return schema.reports.flatMap(\.questions)
+        }
+        #expect(!questions.contains { $0.contains("only the app has") }, "\(questions)")
     }
 
     @Test(

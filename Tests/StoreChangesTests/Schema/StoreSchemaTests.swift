@@ -151,7 +151,7 @@ struct StoreSchemaTests {
             CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
             CREATE TABLE schema_migrations (version TEXT NOT NULL PRIMARY KEY);
             CREATE TABLE alembic_version (version_num TEXT NOT NULL PRIMARY KEY);
-            CREATE TABLE migrations (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+            CREATE TABLE migrations (id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, name TEXT NOT NULL);
             CREATE TABLE SequelizeMeta (name TEXT NOT NULL PRIMARY KEY);
             """
         )
@@ -164,6 +164,12 @@ struct StoreSchemaTests {
                 "migrations", "SequelizeMeta",
             ])
         )
+    }
+
+    @Test("A table of birds' migrations isn't taken for the bookkeeping of the app's updates")
+    func otherMigrations() throws {
+        let schema = try schema("CREATE TABLE migrations (id INTEGER PRIMARY KEY, bird TEXT, distance REAL)")
+        #expect(schema.tables.map(\.name) == ["migrations"])
     }
 
     @Test("A search index whose tokenizer only the app has is reported")
