@@ -22,3 +22,26 @@ struct RecentSync: Hashable, Sendable {
 
     var xml: [UInt8] { PropertyListValue.dictionary([Self.key: .date(date)]).xml }
 }
+
+extension ApplicationSeal {
+    /// Opens and reads the file of a client.
+    ///
+    /// - Throws: ``StoreSyncError``, which says what writes or removes a damaged file.
+    func recentSync(
+        _ bytes: [UInt8],
+        of client: RemoteIdentifier,
+        _ identity: DocumentIdentity,
+        at path: RemotePath
+    ) throws(StoreSyncError) -> RecentSync {
+        do throws(StoreSyncError) {
+            return try RecentSync(open(bytes, as: .recentSync(client, of: identity), at: path), at: path)
+        } catch {
+            guard [.corrupt, .tampered].contains(error.code) else { throw error }
+            let remedy = """
+                Client \(client)'s device writes it again when it next pushes, pulls or synchronizes. If the client was removed, \
+                remove it again.
+                """
+            throw StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
+        }
+    }
+}

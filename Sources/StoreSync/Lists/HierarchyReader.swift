@@ -82,7 +82,7 @@ struct HierarchyReader: Sendable {
             return try await Reading.of(path) {
                 try await hooks.fetchRecentSync(of: client, document)
             } _: { bytes throws(StoreSyncError) in
-                try RecentSync(seal.open(bytes, as: .recentSync(client, of: identity), at: path), at: path)
+                try seal.recentSync(bytes, of: client, identity, at: path)
             }
         }
         var found = RecentSyncs(unreadable: readings.compactMap(\.unreadable))

@@ -31,7 +31,7 @@ extension VerificationOperation {
         let registered = try await backend.applicationRegistrationHooks.listClients(hierarchy)
         for client in try await backend.clients(of: document).intersection(registered) {
             let path = document.recentSync(client)
-            try await check(path, .recentSync(client, of: identity)) { _ = try RecentSync($0, at: path) }
+            try await check(path) { [seal] in _ = try seal.recentSync($0, of: client, identity, at: path) }
         }
     }
 

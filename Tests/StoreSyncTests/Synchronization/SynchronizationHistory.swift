@@ -220,8 +220,12 @@ final class SynchronizationHistory {
         let texts = try texts(members[0])
         let problems = ledger.problems(present: texts, lost: lost, touched: touched)
         #expect(problems.isEmpty, "\(problems)\n\(comment)")
-        let report = try await members[0].device.verify().value
-        #expect(report.problems.isEmpty, "\(report.problems)\n\(comment)")
+        let clients = try members.compactMap { try $0.device.synchronizationMemory()?.client }
+        let damaged = try await members[0].device.verify().value.problems.filter { problem in
+            // A removal may have failed before it removed this file of its client, which was written in part.
+            !problem.path.hasSuffix(".recentsync") || clients.contains { problem.path.contains($0) }
+        }
+        #expect(damaged.isEmpty, "\(damaged)\n\(comment)")
     }
 
     /// Adds what a device's conflict log has.
