@@ -23,7 +23,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let applicationIncomplete = Code("applicationIncomplete")
         /// Another program or device is working on the same store or document; try again.
         public static let busy = Code("busy")
-        /// What a conflict lost can't be put back as the store is now: ``ConflictLog/restore(_:)`` says when.
+        /// What a conflict lost can't be written into the store as it is now, for a reason that ``ConflictLog/restore(_:)`` lists.
         public static let cannotRestore = Code("cannotRestore")
         /// A file could not be written, or read here: permissions, no space, a wrong kind of file, a fault of the disk.
         public static let cannotWrite = Code("cannotWrite")

@@ -63,7 +63,9 @@ struct RemoteLocation {
             let path = url.path(percentEncoded: false)
             // Foundation's path is empty if the decoded bytes aren't UTF-8.
             guard path.hasPrefix("/") else {
-                throw UsageError("The remote \(url) names no path in UTF-8: write file:///path.")
+                throw UsageError(
+                    "The remote \(url) names no path in UTF-8. Write file:///path, and other characters as UTF-8: é is %C3%A9."
+                )
             }
             // The file system takes a path up to the first NUL, which would be another folder.
             guard !path.utf8.contains(0) else { throw UsageError("The remote \(url) contains a NUL. Leave %00 out.") }

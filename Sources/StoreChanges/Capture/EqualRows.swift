@@ -11,9 +11,10 @@ struct EqualRows {
         var rows: [Int64: [StoredValue]] = [:]
         /// The encoded cells of the rows of the state without a counterpart.
         var candidates: [RowName: [UInt8]] = [:]
-        /// The rows of the state by their encoded cells, in descending order of their names; also those with a counterpart.
+        /// The names of all rows of the state by their encoded cells, in descending order; some may have a counterpart.
         var names: [[UInt8]: [RowName]] = [:]
-        /// The same by the encoded cells without those of some columns.
+        /// The orphans, by their encoded cells without those of some columns: rows whose references may lead to themselves, or
+        /// to rows that are gone.
         var orphans: [Set<String>: [[UInt8]: [RowName]]] = [:]
 
         /// Takes one of the candidates that have an image: of several, the given one if it's among them.
@@ -28,12 +29,12 @@ struct EqualRows {
             return nil
         }
 
-        /// The orphans that have a key, in ascending order of their names, without the first ones that aren't candidates.
-        mutating func orphans(without columns: Set<String>, _ key: [UInt8]) -> ReversedCollection<[RowName]> {
-            while let row = orphans[columns]?[key]?.last, candidates[row] == nil {
-                orphans[columns]?[key]?.removeLast()
+        /// The orphans with these cells, in ascending order of their names; drops the first ones that have a counterpart by now.
+        mutating func orphans(without columns: Set<String>, _ cells: [UInt8]) -> ReversedCollection<[RowName]> {
+            while let row = orphans[columns]?[cells]?.last, candidates[row] == nil {
+                orphans[columns]?[cells]?.removeLast()
             }
-            return (orphans[columns]?[key] ?? []).reversed()
+            return (orphans[columns]?[cells] ?? []).reversed()
         }
     }
 

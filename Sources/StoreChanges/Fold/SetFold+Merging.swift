@@ -83,7 +83,7 @@ extension SetFold {
         return cells.contains(.null) ? nil : Dictionary(zip(reference.key.columns, cells)) { first, _ in first }
     }
 
-    /// Gives a row other cells, maybe in its key, because its reference moved, or its position in a list.
+    /// Gives a row other cells, maybe in its key, because its reference or its position in a list has changed.
     mutating func move(_ row: RowReference, _ cells: [String: Cell]) throws {
         guard let former = try work.row(row) else { return }
         if schema.isCounted(row) { return try renameCounted(row, cells) }

@@ -128,3 +128,18 @@ extension SyncRules {
         }
     }
 }
+
+extension SyncRules {
+    /// What the rules say of a unique index; `nil` if they say nothing.
+    func kind(of unique: UniqueIndex, in table: TableSchema) -> UniqueIndex.Kind? {
+        uniques.first { $0.table.isSameName(as: table.name) && $0.names(unique) }?.kind
+    }
+}
+
+extension SyncRules.Unique {
+    /// Whether the rule is about an index of its table: one of the same columns, in any order.
+    func names(_ index: UniqueIndex) -> Bool {
+        guard let columns = index.columns else { return false }
+        return Set(self.columns.map(\.sqlName)) == Set(columns.map(\.sqlName))
+    }
+}

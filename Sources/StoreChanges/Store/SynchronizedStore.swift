@@ -82,7 +82,7 @@ package final class SynchronizedStore {
         package var captured: [OwnSet] = []
         /// How many rows of the store changed, by table.
         package var written: [String: ChangeCounts] = [:]
-        /// The search indexes that are out of date, because they need what only the app has.
+        /// The virtual tables that are out of date: they can't be rebuilt here, or the triggers that fill them didn't run.
         package var staleSearchIndexes: [String] = []
         /// Whether sets of other devices wait until this device's app is updated.
         package var needsNewerSchema = false

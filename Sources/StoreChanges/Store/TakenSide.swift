@@ -5,10 +5,10 @@ public enum TakenSide: String, Hashable, Sendable, CaseIterable {
     /// The store: whatever is different in it is an edit of the user.
     ///
     /// Rows that another device has inserted, and that not all devices have seen yet, come back, unless the store has equal
-    /// ones. So do rows without a key.
+    /// ones. Rows without a key that another device has inserted come back too.
     /// The document's values and rows that the store replaces or lacks are in the conflict log.
     case local
-    /// The document: what is different in the store is given up.
+    /// The document: what is different in the store is discarded.
     case remote
     /// The rows of both.
     ///

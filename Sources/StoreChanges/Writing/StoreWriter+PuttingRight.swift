@@ -80,7 +80,7 @@ extension StoreWriter {
         return stale
     }
 
-    /// The virtual tables that only triggers keep up to date, as an R*Tree, or a full-text table that holds its text itself.
+    /// The virtual tables that only triggers keep up to date: an R*Tree, or a full-text table that holds its own text.
     ///
     /// - Parameter tables: The tables whose triggers didn't run, since they failed or could have ended the transaction.
     /// - Returns: The virtual tables that their triggers name.

@@ -167,8 +167,8 @@ final class StoreWriter {
         guard !counts.isEmpty else { return WrittenChanges() }
         var changed: Set<String> = []
         if !mayRollBack { (waiting, changed) = try writeBlocked(waiting) }
-        let tablesWithoutTriggers = Set(waiting.map(\.row.table) + waitingCounts.map(\.table))
-        changed.formUnion(tablesWithoutTriggers)
+        changed.formUnion(waiting.map(\.row.table) + waitingCounts.map(\.table))
+        let tablesWithoutTriggers = changed
         let tablesToPutRight = try tablesToPutRight(after: counts.keys)
         try withoutTriggers {
             let surplus = try rowIdentifiersOfSurplus(of: waitingCounts)
@@ -350,7 +350,7 @@ final class StoreWriter {
 package struct WrittenChanges: Hashable, Sendable {
     /// How many rows were inserted, updated and deleted, by table.
     package var counts: [String: ChangeCounts] = [:]
-    /// The search indexes that are out of date, because they can't be rebuilt here.
+    /// The virtual tables that are out of date: they can't be rebuilt here, or the triggers that fill them didn't run.
     package var staleSearchIndexes: [String] = []
 }
 

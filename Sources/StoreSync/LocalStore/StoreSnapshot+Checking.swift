@@ -53,7 +53,8 @@ extension StoreSnapshot {
                     .storeNotFound,
                     """
                     \(store.path) is an empty database: it has no tables to synchronize. Create them with the app first. If \
-                    another device has synchronized the document, remove this file instead: then the store is downloaded.
+                    another device has synchronized the document, remove this file instead, and synchronize again: that \
+                    downloads the document's store.
                     """
                 )
             }

@@ -47,7 +47,7 @@ public struct SynchronizationRequest: Sendable {
     public var takenSide: TakenSide?
     /// What the store's schema doesn't say; only the first synchronization of a document decides it.
     ///
-    /// Later, other rules are refused with ``StoreSyncError/Code/documentSynchronizes``, and `nil` stands for the document's.
+    /// Later, other rules are refused with ``StoreSyncError/Code/documentSynchronizes``, and `nil` means the document's rules.
     public var rules: SyncRules?
     /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
     ///

@@ -281,9 +281,9 @@ extension SynchronizationOperation {
         StoreSyncError(
             .unrelatedStore,
             """
-            \(request.url.path) doesn't come from a store with which devices of \(document.document) begin. Synchronize to \
-            a path where no store is, or say what counts: --take remote for the document, --take local for this store, \
-            --take both for the rows of both.
+            \(request.url.path) doesn't come from a store with which devices of \(document.document) begin, or this device \
+            has lost its memory of it. Synchronize to a path where no store is, or say what counts: --take remote for the \
+            document, --take local for this store, --take both for the rows of both.
             """
         )
     }

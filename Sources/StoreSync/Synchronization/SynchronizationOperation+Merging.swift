@@ -110,8 +110,8 @@ extension SynchronizationOperation {
 
     private static func warning(ofStaleSearchIndex name: String) -> String {
         """
-        The search index \(name) is out of date until the app rebuilds it, since it or a trigger needs what only the app has, \
-        as a tokenizer or a function. Open the app, or let it synchronize through its own connection.
+        The index \(name) is out of date until the app rebuilds it: its tokenizer or a trigger can't run here. If it needs what \
+        only the app has, let the app synchronize through its own connection. If a trigger says ROLLBACK, let it say ABORT.
         """
     }
 

@@ -15,7 +15,7 @@ final class WatchRun {
     private var handle: OperationHandle<Synchronization>?
     /// This device's client, once it's known.
     private var client: RemoteIdentifier?
-    /// The heads that the last listing had, the one before the last synchronization for news at the latest.
+    /// The names that the last listing had, the one before the last synchronization for news at the latest.
     private var heads: [String]?
     /// Looks for changes of the store of which the system sends no event; watches the store until it's released.
     private var lookAtStore: (@Sendable () async -> Void)?
@@ -152,16 +152,16 @@ final class WatchRun {
         }
     }
 
-    /// Returns whether the heads of other devices have changed since the last listing, or this device's record is gone.
+    /// Returns whether other devices' heads have changed since the last listing, or this device's recent sync is gone.
     private func look() async throws -> Bool {
         let former = heads
         let names = try await environment.heads()
         heads = names
-        return former.map(others) != others(names) || isRecorded(in: former ?? []) && !isRecorded(in: names)
+        return former.map(others) != others(names) || hasOwnRecentSync(in: former ?? []) && !hasOwnRecentSync(in: names)
     }
 
-    /// Whether a listing has the time of this device's last synchronization, which goes with the document or this client.
-    private func isRecorded(in names: [String]) -> Bool {
+    /// Whether a listing has this device's recent sync, which a removal of the document or of this client removes.
+    private func hasOwnRecentSync(in names: [String]) -> Bool {
         names.compactMap(DocumentHierarchy.client(ofRecentSyncNamed:)).contains { $0 == client }
     }
 

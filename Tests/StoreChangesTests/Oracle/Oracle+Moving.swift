@@ -35,7 +35,7 @@ extension Oracle.Integration {
         return Dictionary(zip(key.columns, found)) { first, _ in first }
     }
 
-    /// Gives a row other cells, maybe in its key, because its reference moved, or its position in a list.
+    /// Gives a row other cells, maybe in its key, because its reference or its position in a list has changed.
     mutating func move(_ row: RowReference, to image: [String: Cell], writing columns: [String]) {
         let schema = table(row.table)
         guard let state = content.rows[row], let former = self.image(row) else {

@@ -608,7 +608,7 @@ struct CaptureTests {
     }
 
     @Test(
-        "Rows without an index that don't synchronize follow foreign keys in steps in proportion to their number",
+        "Writing foreign keys of unsynchronized rows takes steps in proportion to the rows, even without an index",
         arguments: ["CASCADE", "SET NULL", "SET DEFAULT"]
     )
     func manyUnsynchronizedChildren(action: String) throws {

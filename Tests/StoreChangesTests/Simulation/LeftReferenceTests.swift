@@ -383,7 +383,7 @@ struct LeftReferenceTests {
         #expect(try devices.phone.content() == devices.laptop.content())
     }
 
-    @Test("Many equal rows whose parent is gone are found in a taken store that numbers them otherwise")
+    @Test("With --take both, many equal rows whose parent is gone are found under other numbers")
     func manyEqualRowsTaken() throws {
         let devices = try DevicePair(Self.notes)
         let notes = (1...1_000).map { "(\($0), 1, 'report')" }.joined(separator: ", ")

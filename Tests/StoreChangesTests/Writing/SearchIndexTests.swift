@@ -111,7 +111,7 @@ struct SearchIndexTests {
     }
 
     @Test(
-        "A search index with text of its own is named if its trigger fails, as for lack of the app's function",
+        "A search index that holds its own text is named as out of date if a trigger lacks the app's function",
         arguments: [("new.title", []), ("fold(new.title)", ["search"])]
     )
     func failingTrigger(title: String, stale: [String]) throws {

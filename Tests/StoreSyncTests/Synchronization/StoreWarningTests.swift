@@ -156,7 +156,7 @@ struct StoreWarningTests {
         try a.execute("INSERT INTO note VALUES (1, 'milk')")
         _ = try await a.synchronize().value
         let warnings = try await b.synchronize().value.warnings
-        #expect(warnings.contains { $0.contains("search index search is out of date") }, "\(warnings)")
+        #expect(warnings.contains { $0.contains("The index search is out of date") }, "\(warnings)")
         #expect(try b.query("SELECT title FROM note") == ["milk"])
         #expect(try await b.synchronize().value.warnings.isEmpty)
     }

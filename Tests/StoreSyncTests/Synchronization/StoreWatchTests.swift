@@ -194,7 +194,7 @@ struct StoreWatchTests {
         }
     }
 
-    @Test("A listing that has lost this device's record leads to one synchronization: it may have been removed")
+    @Test("A listing without this device's recent sync leads to one synchronization, since the client may be removed")
     func removal() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in
             let scene = WatchScene(simulation)

@@ -32,7 +32,7 @@ struct SyncFileTests {
         #expect(SyncHeadName(name) == nil)
     }
 
-    @Test("What is written is read again, also of a client whose name has hyphens")
+    @Test("Names of heads and segments are parsed as written, also with hyphens in the client's name")
     func names() throws {
         let head = SyncHeadName(client: try RemoteIdentifier("my-laptop-2"), sequence: 3, number: 4)
         #expect(SyncHeadName(head.name) == head)
