@@ -99,16 +99,23 @@ extension SetFold {
         }
         let written = positions.filter { !(traces[$0.row]?.written.isDisjoint(with: unique.columns) ?? true) }
         let moving = written.isEmpty || written.count == positions.count ? Array(positions.dropFirst()) : written
-        guard let highest = positions.map(\.value).max(), highest <= .max - Int64(moving.count) else { return false }
+        let steps = Int64(moving.count * Self.maximumPositions)
+        guard let highest = positions.map(\.value).max(), highest <= .max - steps else { return false }
         var last = highest
         for item in moving.sorted(by: { $0.value == $1.value ? $0.row < $1.row : $0.value < $1.value }) {
             guard try !goesBack(item.row, unique.sortName), let state = try work.row(item.row) else { continue }
-            let new = Cell.value(.integer(last + 1))
-            let cells = schema.cells(of: item.row, state).merging([column: new]) { $1 }
+            var cells = schema.cells(of: item.row, state)
+            let free = try (1...Self.maximumPositions).first { step in
+                cells[column] = .value(.integer(last + Int64(step)))
+                return try !isTaken(cells, from: item.row, column, besides: index)
+            }
+            guard let free else {
+                _ = try goesBack(item.row, unique.sortName)
+                continue
+            }
+            last += Int64(free)
+            let new = Cell.value(.integer(last))
             let name = RowReference(item.row.table, schema.name(of: cells, in: item.row))
-            // Another list may have a row of that name, which is another thing.
-            if try name != item.row && work.row(name) != nil && goesBack(item.row, unique.sortName) { continue }
-            last += 1
             log(.moved, name, lost: [column: .value(.integer(item.value))], kept: [column: new])
             if name == item.row {
                 try rewrite(item.row, [column: new])
@@ -117,5 +124,25 @@ extension SetFold {
             }
         }
         return true
+    }
+
+    /// How many positions are tried for a row: another unique index may have a row of another list there.
+    private static var maximumPositions: Int { 100 }
+
+    /// Whether another row takes the values of another unique index that contains a column.
+    private mutating func isTaken(
+        _ cells: [String: Cell],
+        from row: RowReference,
+        _ column: String,
+        besides index: Int
+    ) throws -> Bool {
+        let table = try schema.table(row.table)
+        return try table.uniques.indices.contains { other in
+            let unique = table.uniques[other]
+            guard other != index, unique.columns.contains(column), constraints.hold(unique, of: row.table),
+                let key = try schema.uniqueKey(other, in: table, { cells[$0] ?? .null })
+            else { return false }
+            return try work.rows(with: key).contains { $0 != row }
+        }
     }
 }

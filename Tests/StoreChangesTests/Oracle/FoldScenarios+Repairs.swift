@@ -408,7 +408,7 @@ extension FoldScenarios {
                 conflicts: ["moved entry (→A#1, 4, 'z')", "moved entry (→A#1, 5, 'w')"]
             ),
             FoldScenario(
-                title: "A row doesn't move if a row of another list has the name that it would get",
+                title: "A row moves past a position at which a row of another list has its name",
                 schema: """
                     CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT);
                     CREATE TABLE entry (
@@ -425,9 +425,10 @@ extension FoldScenarios {
                     .by("C", 1, at: 3, seeing: ["A": 1], .insert("entry", [2, "z"], ["list": .to("A#1")])),
                 ],
                 rows: [
-                    "entry (2, 'y') list=→A#1", "entry (3, 'z') list=→A#2", "list A#1 name='l'", "list A#2 name='m'",
+                    "entry (2, 'y') list=→A#1", "entry (3, 'z') list=→A#2", "entry (4, 'z') list=→A#1",
+                    "list A#1 name='l'", "list A#2 name='m'",
                 ],
-                conflicts: ["leftOut entry (2, 'z')"]
+                conflicts: ["moved entry (4, 'z')"]
             ),
             FoldScenario(
                 title: "By a rule, a table is one list where a single column is the position",

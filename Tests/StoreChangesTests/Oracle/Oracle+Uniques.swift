@@ -133,7 +133,7 @@ extension Oracle.Integration {
             group.append(Positioned(row: entry.row, position: position, isWritten: isWritten))
         }
         let highest = group.map(\.position).max() ?? .max
-        return highest > .max - Int64(moving(group).count) ? nil : group
+        return highest > .max - Int64(moving(group).count * Self.maximumPositions) ? nil : group
     }
 
     // "The rows of the group whose columns of that index this set wrote (if all or none, all but the least name) […],
@@ -150,19 +150,43 @@ extension Oracle.Integration {
         guard let column = clash.unique.columns?.last, var highest = group.map(\.position).max() else { return }
         for moved in moving(group) {
             guard !goesBack(moved.row, for: .unique(clash.unique)), var image = image(moved.row) else { continue }
-            let (lost, kept) = (Cell.value(.integer(moved.position)), Cell.value(.integer(highest + 1)))
-            image[column] = kept
-            let name = RowReference(moved.row.table, clash.table.name(of: image) ?? moved.row.row)
-            if name != moved.row, content.rows[name] != nil, goesBack(moved.row, for: .unique(clash.unique)) {
+            let free = (1...Self.maximumPositions).first { step in
+                image[column] = .value(.integer(highest + Int64(step)))
+                return !isTaken(image, from: moved.row, column, besides: clash)
+            }
+            guard let free else {
+                _ = goesBack(moved.row, for: .unique(clash.unique))
                 continue
             }
-            highest += 1
+            highest += Int64(free)
+            let (lost, kept) = (Cell.value(.integer(moved.position)), Cell.value(.integer(highest)))
+            let name = RowReference(moved.row.table, clash.table.name(of: image) ?? moved.row.row)
             log(.moved, name, lost: [column: lost], kept: [column: kept])
             if name == moved.row {
                 rewrite(moved.row, with: [column: kept])
             } else {
                 move(moved.row, to: image, writing: [column])
             }
+        }
+    }
+
+    private static var maximumPositions: Int { 100 }
+
+    /// Whether another row takes the values of another unique index that contains a column.
+    private func isTaken(
+        _ image: [String: Cell],
+        from row: RowReference,
+        _ column: String,
+        besides clash: Clash
+    ) -> Bool {
+        let entries = entries(of: clash.table.name)
+        guard var moved = entries.first(where: { $0.row == row }) else { return false }
+        moved.image = image
+        return clash.table.uniques.contains { unique in
+            guard unique != clash.unique, unique.namedColumns(of: clash.table).contains(column),
+                let key = indexed(moved, unique, clash.table)
+            else { return false }
+            return entries.contains { $0.row != row && indexed($0, unique, clash.table) == key }
         }
     }
 }
