@@ -120,11 +120,19 @@ struct SchemaReader {
         }
     }
 
+    /// How migrators name the columns of a table of migrations, besides times.
+    private static let migratorColumns: Set = [
+        "batch", "checksum", "description", "down", "filename", "hash", "id", "key", "migration", "migration_id",
+        "migration_name", "name", "status", "success", "timestamp", "up", "version",
+    ]
+
     private func isBookkeeping(_ name: String) throws -> Bool {
         if name == "migrations" {
-            // Another app may have a table of birds' migrations. These are the columns of TypeORM's and of Laravel's.
-            let columns = try String.fetchSet(db, sql: "SELECT lower(name) FROM pragma_table_info('migrations')")
-            return columns.isSuperset(of: ["name", "timestamp"]) || columns.isSuperset(of: ["batch", "migration"])
+            // Another app may have a table of birds' migrations.
+            let columns = try String.fetchAll(db, sql: "SELECT lower(name) FROM pragma_table_info('migrations')")
+            return columns.allSatisfy { column in
+                Self.migratorColumns.contains(column) || column.hasSuffix("_at") || column.hasSuffix("_on")
+            }
         }
         let names: Set = [
             "aerich", "alembic_version", "android_metadata", "ar_internal_metadata", "atlas_schema_revisions",
