@@ -98,7 +98,7 @@ struct SchemaQuestions {
             guard column.name != ownNumber, likelyParents.mayHoldRowNumbers(column.name) else { return nil }
             return """
                 Does \(column.name) hold numbers of rows? They differ between devices: declare it as a foreign key, or as a \
-                reference in the rules ("references"). If they are of several tables, refer to the rows by a UUID. Numbers that a server gives need nothing.
+                reference in the rules ("references"). If they are of several tables, refer to the rows by a UUID. Numbers that a server assigns are the same on all devices and need no reference.
                 """
         }
     }
@@ -266,7 +266,10 @@ struct SchemaQuestions {
 /// The tables to which columns probably refer, by their names: `tag`, `tags`, `tag_id`, `tags_id` or `tagid` to a table `tags`,
 /// and `category` to `categories`.
 struct LikelyParents {
+    /// The tables by the columns that end with a key's name, as `tag_id`.
     private var tables: [String: String] = [:]
+    /// The tables by their own names, as `tag`.
+    private var named: [String: String] = [:]
 
     init(of schema: StoreSchema) {
         for table in schema.tables {
@@ -276,23 +279,23 @@ struct LikelyParents {
             if name.hasSuffix("s") { names.append(String(name.dropLast())) }
             if name.hasSuffix("ies") { names.append(name.dropLast(3) + "y") }
             for name in names {
-                for column in [name + "_" + key.sqlName, name + key.sqlName, name + "_id", name + "id", name] {
+                named[name] = named[name] ?? table.name
+                for column in [name + "_" + key.sqlName, name + key.sqlName, name + "_id", name + "id"] {
                     tables[column] = tables[column] ?? table.name
                 }
             }
         }
     }
 
-    /// The table to which a column probably refers: another one, or its own if it's named `parent`, `parent_id` or `parentid`.
+    /// The table to which a column probably refers; `nil` for a table's own key, and for a column named as its table.
     func table(of column: String, in table: TableSchema) -> String? {
         if case .meaningful = table.key, table.key.columns.contains(column) { return nil }
-        let parent = tables[column.sqlName]
-        if parent == nil, case .integer = table.key, ["parent", "parent_id", "parentid"].contains(column.sqlName) {
-            return table.name
+        if let parent = tables[column.sqlName] {
+            return parent == table.name && table.key.columns.contains(column) ? nil : parent
         }
-        // A table's own key, and a column named as its table, seldom refer to it.
-        let isOwn = table.key.columns.contains(column) || !column.sqlName.hasSuffix("id")
-        return parent == table.name && isOwn ? nil : parent
+        if let parent = named[column.sqlName], parent != table.name { return parent }
+        let isParent = ["parent", "parent_id", "parentid"].contains(column.sqlName)
+        return if case .integer = table.key, isParent { table.name } else { nil }
     }
 
     /// Whether a column's name says that it holds numbers of rows, as `record_id` or `ownerId`, but not of which table.
