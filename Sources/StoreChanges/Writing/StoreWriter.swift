@@ -167,8 +167,8 @@ final class StoreWriter {
         guard !counts.isEmpty else { return WrittenChanges() }
         var changed: Set<String> = []
         if !mayRollBack { (waiting, changed) = try writeBlocked(waiting) }
-        changed.formUnion(waiting.map(\.row.table) + waitingCounts.map(\.table))
-        let tablesWithoutTriggers = changed
+        let tablesOfWaiting = Set(waiting.map(\.row.table) + waitingCounts.map(\.table))
+        changed.formUnion(tablesOfWaiting)
         let tablesToPutRight = try tablesToPutRight(after: counts.keys)
         try withoutTriggers {
             let surplus = try rowIdentifiersOfSurplus(of: waitingCounts)
@@ -180,8 +180,7 @@ final class StoreWriter {
             for table in tablesToPutRight where try putRight(table, mayRollBack: mayRollBack) { changed.insert(table) }
             try unsynchronized.followForeignKeys(presentValues: valuesAfterMerging)
         }
-        let stale =
-            try rebuildSearchIndexes(of: changed, among: counts.keys) + indexesOfTriggers(of: tablesWithoutTriggers)
+        let stale = try rebuildSearchIndexes(of: changed, among: counts.keys) + indexesOfTriggers(of: tablesOfWaiting)
         return WrittenChanges(counts: counts, staleSearchIndexes: stale)
     }
 
