@@ -37,11 +37,14 @@ extension ApplicationSeal {
             return try RecentSync(open(bytes, as: .recentSync(client, of: identity), at: path), at: path)
         } catch {
             guard [.corrupt, .tampered].contains(error.code) else { throw error }
-            let remedy = """
-                Client \(client)'s device writes it again when it next pushes, pulls or synchronizes. If the client was removed, \
-                remove it again.
+            throw StoreSyncError(
+                error.code,
                 """
-            throw StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
+                \(path) on the remote is damaged, or still arriving. Client \(client)'s device writes it again when it next \
+                pushes, pulls or synchronizes. If the client was removed, remove it again.
+                """,
+                cause: error
+            )
         }
     }
 }
