@@ -64,7 +64,7 @@ struct RemoteLocation {
             // Foundation's path is empty if the decoded bytes aren't UTF-8.
             guard path.hasPrefix("/") else {
                 throw UsageError(
-                    "The remote \(url) names no path in UTF-8. Write file:///path, and other characters as UTF-8: é is %C3%A9."
+                    "The remote \(url) names no path in UTF-8. Percent-encode the path's characters as UTF-8: é is %C3%A9."
                 )
             }
             // The file system takes a path up to the first NUL, which would be another folder.

@@ -63,7 +63,8 @@ struct UnsynchronizedRows {
         do {
             try replaceAll(replacements, in: reference)
         } catch let error as DatabaseError where error.isOfRow {
-            guard replacements.count > 1 else { return }
+            // An error that isn't a constraint's is one of the statement: the app's function is missing.
+            guard replacements.count > 1, error.resultCode != .SQLITE_ERROR else { return }
             let middle = replacements.startIndex + replacements.count / 2
             try replace(replacements[..<middle], in: reference)
             try replace(replacements[middle...], in: reference)

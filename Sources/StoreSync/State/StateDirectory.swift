@@ -13,7 +13,7 @@ import ThreadSupport
 /// It holds a database with the memory, the keychains of applications with the secret that opens them, the replicas of
 /// synchronized stores, and lock files. Losing it costs a new client identifier, the memory of rollbacks, and the keys of
 /// encrypted applications, which their passwords give back. It also costs keychain items that are on this device alone, and the
-/// log of conflicts. It never costs a store. Then the device can't tell which edits of a synchronized store aren't published:
+/// log of conflicts. It never costs a store. Without it, the device can't tell which edits of a synchronized store aren't published:
 /// ``SynchronizationRequest/takenSide`` has to say what counts.
 ///
 /// Methods that aren't `async` block, so operations call them on an executor for blocking calls.

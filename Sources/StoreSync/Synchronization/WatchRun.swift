@@ -15,7 +15,7 @@ final class WatchRun {
     private var handle: OperationHandle<Synchronization>?
     /// This device's client, once it's known.
     private var client: RemoteIdentifier?
-    /// The names that the last listing had, the one before the last synchronization for news at the latest.
+    /// The names in the last listing of the document's heads and times.
     private var heads: [String]?
     /// Looks for changes of the store of which the system sends no event; watches the store until it's released.
     private var lookAtStore: (@Sendable () async -> Void)?
