@@ -98,7 +98,8 @@ struct SchemaQuestions {
             guard column.name != ownNumber, likelyParents.mayHoldRowNumbers(column.name) else { return nil }
             return """
                 Does \(column.name) hold numbers of rows? They differ between devices: declare it as a foreign key, or as a \
-                reference in the rules ("references"). If they are of several tables, refer to the rows by a UUID. Numbers that a server assigns are the same on all devices and need no reference.
+                reference in the rules ("references"). If they are of several tables, refer to the rows by a UUID. Numbers \
+                that a server assigns are the same on all devices and need no reference.
                 """
         }
     }

@@ -63,7 +63,7 @@ struct UnsynchronizedRows {
         do {
             try replaceAll(replacements, in: reference)
         } catch let error as DatabaseError where error.isOfRow {
-            // An error that isn't a constraint's is one of the statement: the app's function is missing.
+            // This error is mostly the statement's, as for lack of the app's function, and then no part of the rows helps.
             guard replacements.count > 1, error.resultCode != .SQLITE_ERROR else { return }
             let middle = replacements.startIndex + replacements.count / 2
             try replace(replacements[..<middle], in: reference)
