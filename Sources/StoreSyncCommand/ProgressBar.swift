@@ -8,7 +8,9 @@ struct ProgressBar: Sendable {
     private static let width = 12
 
     init(_ options: OutputOptions) {
-        isShown = !options.quiet && isatty(STDERR_FILENO) == 1
+        // A dumb terminal, such as an editor's shell, can't clear a line.
+        let isDumb = Environment.bytes(of: "TERM") == Data("dumb".utf8)
+        isShown = !options.quiet && isatty(STDERR_FILENO) == 1 && !isDumb
     }
 
     /// Draws until the operation has ended, and leaves an empty line.

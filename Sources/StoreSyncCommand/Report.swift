@@ -58,7 +58,6 @@ struct Report: Sendable {
     }
 
     static func standardError(_ line: String) {
-        // The terminal may be closed while the command continues, or stopped while it's interrupted.
-        try? StandardOutput.write(Array((line + "\n").utf8), to: STDERR_FILENO)
+        Terminal.show(line + "\n")
     }
 }

@@ -24,14 +24,16 @@ enum Terminal {
     /// - Parameters:
     ///   - descriptor: The descriptor.
     ///   - event: `POLLIN` or `POLLOUT`.
-    /// - Throws: `CancellationError` if the command is interrupted before.
+    /// - Throws: `CancellationError` if the command is interrupted before. What can be written at once is written nevertheless.
     static func wait(for descriptor: Int32, _ event: Int32) throws {
         var waiting = [
             pollfd(fd: descriptor, events: Int16(event), revents: 0),
             pollfd(fd: wakeUp.read, events: Int16(POLLIN), revents: 0),
         ]
         while poll(&waiting, 2, -1) < 0 { guard errno == EINTR else { throw CancellationError() } }
-        guard waiting[0].revents != 0 else { throw CancellationError() }
+        // An answer that was typed ahead isn't for a question that comes after the interruption.
+        let isRefused = event == POLLIN && waiting[1].revents != 0
+        guard waiting[0].revents != 0, !isRefused else { throw CancellationError() }
     }
 
     private static let lacksAnswer = Locked(false)
@@ -43,6 +45,7 @@ enum Terminal {
     private static func ask<Answer: Sendable>(_ body: @escaping @Sendable () throws -> Answer) async throws -> Answer {
         try await runBlocking {
             try ProgressLine.hold {
+                letSystemStopThread()
                 lacksAnswer.withLock { $0 = true }
                 do {
                     let answer = try body()
@@ -57,9 +60,19 @@ enum Terminal {
         }
     }
 
-    private static func show(_ text: String) {
-        // The terminal may be closed while the command continues.
-        try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
+    /// Lets the system stop a command that asks in the background of a shell, as it stops every other one, until `fg`.
+    ///
+    /// A thread of Dispatch blocks the signals: there, reading fails instead, and the shell's echo would be switched off.
+    private static func letSystemStopThread() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        for signal in [SIGTTIN, SIGTTOU] { sigaddset(&signals, signal) }
+        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+    }
+
+    /// Shows a text on standard error, whose terminal may be closed while the command continues, or stopped.
+    static func show(_ text: String) {
+        try? StandardOutput.write(Array(text.utf8), to: STDERR_FILENO)
     }
 
     /// Asks a yes-or-no question.
@@ -123,6 +136,9 @@ enum Terminal {
     private static func withoutEcho<Result>(_ body: () throws -> Result) throws -> Result {
         var settings = termios()
         guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }
+        // Stopped by Ctrl-Z, the command would leave the shell without echo, and a shell may switch it on for the rest.
+        let suspension = signal(SIGTSTP, SIG_IGN)
+        defer { signal(SIGTSTP, suspension) }
         let former = settings
         settings.c_lflag &= ~tcflag_t(ECHO)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)

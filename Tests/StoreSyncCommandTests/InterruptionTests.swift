@@ -59,6 +59,17 @@ extension CommandTests {
         }
         #endif
 
+        @Test("After an interruption no question takes an answer that was typed ahead, and errors are still written")
+        func typedAhead() async {
+            await #expect(processExitsWith: .success) {
+                var ends: [Int32] = [-1, -1]
+                guard pipe(&ends) == 0, write(ends[1], "y\n", 2) == 2 else { exit(EXIT_FAILURE) }
+                Terminal.interrupt()
+                #expect(throws: CancellationError.self) { try Terminal.wait(for: ends[0], POLLIN) }
+                try Terminal.wait(for: ends[1], POLLOUT)
+            }
+        }
+
         @Test("A push that is interrupted at any moment publishes all or nothing", arguments: signals)
         func push(signal: Int32) async throws {
             let fixture = try Fixture()

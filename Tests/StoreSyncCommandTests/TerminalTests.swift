@@ -108,6 +108,49 @@ extension CommandTests {
             #expect(try await desktop.run("register", environment: ["STORESYNC_PASSWORD": "hidden"]).status == 0)
         }
 
+        #if os(Linux)
+        /// Registers in a shell that controls jobs, on a terminal of its own: `"$@"` is the command.
+        private func registerInShell(
+            _ script: String,
+            _ fixture: Fixture,
+            _ reactions: ChildProcess.Reaction...
+        ) async throws -> CommandResult {
+            let command = [ChildProcess.storesync.path, "register"] + (try fixture.device("laptop")).options
+            let child = try ChildProcess(
+                URL(filePath: "/usr/bin/setsid"),
+                ["--ctty", "--wait", "bash", "-c", "set -m; \(script)", "bash"] + command,
+                environment: fixture.environment,
+                onTerminal: true,
+                reactions: reactions
+            )
+            return await child.finish()
+        }
+
+        @Test("Ctrl-Z doesn't stop a command that asks for a password: the shell would be left without echo")
+        func suspension() async throws {
+            let result = try await registerInShell(
+                #""$@"; exit $?"#,
+                try Fixture(),
+                ChildProcess.Reaction(text: "[y/n]") { $0.send("y\n") },
+                ChildProcess.Reaction(text: "Password for") { $0.send("vis\u{1A}hidden\n") },
+                ChildProcess.Reaction(text: "The same again") { $0.send("hidden\n") }
+            )
+            #expect(result.status == 0, "\(result)")
+        }
+
+        @Test("A command that asks in the background of a shell is stopped until it's in the foreground")
+        func background() async throws {
+            let fixture = try Fixture()
+            let result = try await registerInShell(
+                #""$@" & wait %1; fg %1"#,
+                fixture,
+                ChildProcess.Reaction(text: "[y/n]") { $0.send("n\n") }
+            )
+            #expect(result.status == 0 && result.errorOutput.contains("Stopped"), "\(result)")
+            #expect(try !Listing(of: fixture.share).isEmpty)
+        }
+        #endif
+
         @Test("The command asks before it joins an unencrypted application; yes joins, no doesn't")
         func joining() async throws {
             let fixture = try Fixture()
@@ -127,7 +170,18 @@ extension CommandTests {
             #expect(try await fixture.run(pull).status == 0)
         }
 
-        @Test("A progress bar is drawn only on a terminal, and not with --quiet")
+        @Test("A terminal that Ctrl-S has stopped doesn't stop a command that shows its progress there")
+        func stoppedTerminal() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            try device.write("one")
+            let child = try fixture.start(device.pushArguments + device.options, onTerminal: true)
+            child.send("\u{13}")
+            let result = await child.finish()
+            #expect(result.status == 0 && result.output.contains("Pushed notes, generation 1"), "\(result)")
+        }
+
+        @Test("A progress bar is drawn only on a terminal that can clear it, and not with --quiet")
         func progress() async throws {
             let fixture = try Fixture()
             let device = try fixture.device("laptop")
@@ -148,6 +202,11 @@ extension CommandTests {
             let piped = try await fixture.run(arguments)
             #expect(piped.status == 0)
             #expect(piped.errorOutput.isEmpty)
+
+            try device.write("four", bytes: 1_000_000)
+            let dumb = try fixture.start(arguments, environment: ["TERM": "dumb"], onTerminal: true)
+            let result = await dumb.finish()
+            #expect(result.status == 0 && result.errorOutput.isEmpty, "\(result)")
         }
     }
 

@@ -289,6 +289,17 @@ extension CommandTests {
             #expect(try await runBlocking { try socket.receive() } == "STOPPING=1")
             #expect(await child.finish().status == 0)
         }
+
+        @Test("A service manager that doesn't read what it's told doesn't stop the command")
+        func stuckServiceManager() async throws {
+            let name = "@" + (try Fixture()).folder.path
+            let socket = try NotificationSocket(name)
+            let length = try String(contentsOfFile: "/proc/sys/net/unix/max_dgram_qlen", encoding: .utf8)
+            let capacity = try #require(Int(length.trimmingCharacters(in: .whitespacesAndNewlines)))
+            let service = ServiceManager(["NOTIFY_SOCKET": name])
+            try await runBlocking { for _ in 0...capacity + 1 { service.notify("READY=1") } }
+            #expect(try socket.receive() == "READY=1")
+        }
         #endif
     }
 }
