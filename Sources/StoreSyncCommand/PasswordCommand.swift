@@ -47,8 +47,11 @@ struct PasswordCommand: AsyncParsableCommand {
             try await Session.run(options.output) { interruption in
                 let given = try givenPassword()
                 let session = try await Session(options, cost: cost, interruption: interruption)
-                let change = session.manager.changePassword {
-                    if let given { given } else { try await Terminal.newPassword("New password") }
+                let change = session.manager.changePassword { context in
+                    if let given { return given }
+                    return try await context.pause(awaiting: "the new password") {
+                        try await Terminal.newPassword("New password")
+                    }
                 }
                 let count = try await session.value(of: change)
                 let application = session.manager.application.rawValue

@@ -76,7 +76,13 @@ struct Session: Sendable {
         let supervisor = OperationSupervisor(OperationSupervisor.Configuration(logger: output.logger))
         let interruption = Interruption(cancelling: supervisor)
         do {
-            try await body(interruption)
+            do {
+                try await body(interruption)
+            } catch {
+                // The operations before the one that has ended still clean up: one may have switched the terminal's echo off.
+                await supervisor.shutdown(grace: .seconds(10))
+                throw error
+            }
         } catch let code as ExitCode {
             throw code
         } catch {

@@ -105,6 +105,20 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one"])
         }
 
+        @Test("A store that was emptied isn't taken for that of an app without tables, also if the replica is lost")
+        func emptied() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            #expect(try await sync(laptop).status == 0)
+            #expect(try await sync(desktop).status == 0)
+            try FileManager.default.removeItem(at: desktop.state.appending(path: "replicas"))
+            let handle = try FileHandle(forWritingTo: desktop.store)
+            try handle.truncate(atOffset: 0)
+            try handle.close()
+            try expectFailure(try await sync(desktop), 66, "storeNotFound")
+        }
+
         @Test("A path below a file, or in a missing directory, is 66, and the error says what to check")
         func paths() async throws {
             let device = try Fixture().device("laptop")

@@ -109,16 +109,17 @@ extension CommandTests {
         }
 
         #if os(Linux)
-        /// Registers in a shell that controls jobs, on a terminal of its own: `"$@"` is the command.
-        private func registerInShell(
+        /// Runs a script in a shell that controls jobs, on a terminal of its own: `"$@"` is the command with the arguments.
+        private func shell(
             _ script: String,
+            _ arguments: [String],
             _ fixture: Fixture,
-            _ reactions: ChildProcess.Reaction...
+            _ reactions: [ChildProcess.Reaction]
         ) async throws -> CommandResult {
-            let command = [ChildProcess.storesync.path, "register"] + (try fixture.device("laptop")).options
+            let shell = ["--ctty", "--wait", "bash", "-c", "set -m; \(script)", "bash", ChildProcess.storesync.path]
             let child = try ChildProcess(
                 URL(filePath: "/usr/bin/setsid"),
-                ["--ctty", "--wait", "bash", "-c", "set -m; \(script)", "bash"] + command,
+                shell + arguments,
                 environment: fixture.environment,
                 onTerminal: true,
                 reactions: reactions
@@ -128,24 +129,42 @@ extension CommandTests {
 
         @Test("Ctrl-Z doesn't stop a command that asks for a password: the shell would be left without echo")
         func suspension() async throws {
-            let result = try await registerInShell(
-                #""$@"; exit $?"#,
-                try Fixture(),
+            let fixture = try Fixture()
+            let reactions = [
                 ChildProcess.Reaction(text: "[y/n]") { $0.send("y\n") },
                 ChildProcess.Reaction(text: "Password for") { $0.send("vis\u{1A}hidden\n") },
-                ChildProcess.Reaction(text: "The same again") { $0.send("hidden\n") }
-            )
+                ChildProcess.Reaction(text: "The same again") { $0.send("hidden\n") },
+            ]
+            let register = ["register"] + (try fixture.device("laptop")).options
+            let result = try await shell(#""$@"; exit $?"#, register, fixture, reactions)
             #expect(result.status == 0, "\(result)")
+        }
+
+        @Test("After Ctrl-C at a prompt for a password, the terminal shows again what is typed")
+        func echo() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            let push = ["push", laptop.store.path, "--document", "notes", "--password-memory", "64"] + laptop.options
+            #expect(try await fixture.run(push, environment: ["STORESYNC_PASSWORD": "secret"]).status == 0)
+            let attempts = 5
+            let reaction = ChildProcess.Reaction(text: "Password of") { $0.send("\u{3}") }
+            let result = try await shell(
+                #"for i in {1..\#(attempts)}; do "$@"; echo $?; stty -a; done"#,
+                ["pull", desktop.store.path, "--document", "notes"] + desktop.options,
+                fixture,
+                Array(repeating: reaction, count: attempts)
+            )
+            let words = result.output.split(whereSeparator: \.isWhitespace)
+            #expect(words.count { $0 == "130" } == attempts && words.count { $0 == "echo" } == attempts, "\(result)")
         }
 
         @Test("A command that asks in the background of a shell is stopped until it's in the foreground")
         func background() async throws {
             let fixture = try Fixture()
-            let result = try await registerInShell(
-                #""$@" & wait %1; fg %1"#,
-                fixture,
-                ChildProcess.Reaction(text: "[y/n]") { $0.send("n\n") }
-            )
+            let register = ["register"] + (try fixture.device("laptop")).options
+            let reaction = ChildProcess.Reaction(text: "[y/n]") { $0.send("n\n") }
+            let result = try await shell(#""$@" & wait %1; fg %1"#, register, fixture, [reaction])
             #expect(result.status == 0 && result.errorOutput.contains("Stopped"), "\(result)")
             #expect(try !Listing(of: fixture.share).isEmpty)
         }

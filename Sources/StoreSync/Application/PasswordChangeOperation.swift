@@ -14,8 +14,8 @@ public import SyncCryptography
 /// If it's cancelled before the write, it ends as cancelled and nothing is changed. If it's cancelled later, it
 /// finishes.
 public actor PasswordChangeOperation: Operation {
-    /// Asks for the new password.
-    package typealias Question = @Sendable () async throws -> Password
+    /// Asks for the new password, and pauses the operation while a person is asked.
+    package typealias Question = @Sendable (OperationContext) async throws -> Password
 
     private let access: ApplicationAccess
     private let password: Question
@@ -40,7 +40,7 @@ public actor PasswordChangeOperation: Operation {
         delegate: ApplicationRegistrationOperation.Delegate? = nil
     ) {
         self.init(
-            asking: { password },
+            asking: { _ in password },
             of: application,
             parameters: parameters,
             backend: backend,
@@ -73,7 +73,7 @@ public actor PasswordChangeOperation: Operation {
             let (former, master) = try await unlock(context)
             context.reportProgress(0.3)
             let changed = try await KeyFile(former).changingPassword(
-                to: try await context.pause(awaiting: "the new password") { try await password() },
+                to: try await password(context),
                 masterKey: master,
                 parameters: parameters,
                 executor: context.blockingExecutor

@@ -3,7 +3,7 @@ import Operations
 
 /// Checks, before anything is created on the remote, that a store can be synchronized record by record.
 ///
-/// A store that this device has synchronized isn't checked again, and a missing one may be downloaded.
+/// A store that this device has synchronized isn't checked again unless it's empty, and a missing one may be downloaded.
 actor DatabaseCheckOperation: Operation {
     private let request: SynchronizationRequest
     private let key: DocumentKey
@@ -25,7 +25,8 @@ actor DatabaseCheckOperation: Operation {
         try await context.blocking { [request, key, state] in
             try request.checkApp()
             let store = try LocalStore(request.url)
-            guard try store.exists, try !state.hasSynchronized(key) else { return }
+            // With a new replica, an empty file would be taken for the store of an app that has removed all its tables.
+            guard try store.exists, try store.byteCount == 0 || !state.hasSynchronized(key) else { return }
             try StoreSnapshot.checkDatabase(store)
             for path in request.isPreview ? [] : [store.url.path, store.directory.path] where access(path, W_OK) != 0 {
                 throw StoreSyncError(writing: path, errno: errno)

@@ -264,7 +264,7 @@ public struct ApplicationSyncManager: Sendable {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<Int> {
-        changePassword(after: dependencies, options: options) { password }
+        changePassword(after: dependencies, options: options) { _ in password }
     }
 
     /// Changes the password, as ``changePassword(to:after:options:)`` does, to a password that is asked for after the former one.

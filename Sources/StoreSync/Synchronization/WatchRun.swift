@@ -56,6 +56,8 @@ final class WatchRun {
             for (source, changes) in signals.take() { schedule.noticed(changes, of: source) }
             switch schedule.step(at: environment.now()) {
             case .synchronize:
+                // A limit of the system may have been raised, or another program has ended.
+                if lookAtStore == nil, (try? await watchStore()) != nil { schedule.watch(.store) }
                 schedule.began()
                 let handle = environment.synchronize()
                 self.handle = handle
@@ -82,12 +84,13 @@ final class WatchRun {
         if let schedule { return schedule }
         let (signals, environment) = (signals, environment)
         do {
-            lookAtStore = try await environment.watchStore { signals.post(.store, at: environment.now()) }
+            try await watchStore()
         } catch {
+            let seconds = Int(policy.longestPoll / .seconds(1))
             warnings.append(
                 """
-                The system refuses to watch more files, so changes of the store are noticed only from time to time. Close \
-                programs that watch many files. On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.
+                The system refuses to watch more files, so changes of the store are noticed within \(seconds) s. Close programs \
+                that watch many files. On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.
                 """
             )
         }
@@ -101,6 +104,11 @@ final class WatchRun {
         if lookAtStore != nil { watched.insert(.store) }
         if remoteChanges != nil { watched.insert(.remote) }
         return WatchSchedule(policy, watched: watched, at: environment.now())
+    }
+
+    private func watchStore() async throws {
+        let (signals, environment) = (signals, environment)
+        lookAtStore = try await environment.watchStore { signals.post(.store, at: environment.now()) }
     }
 
     private func end(of handle: OperationHandle<Synchronization>) async throws -> StoreWatch.Event? {

@@ -35,7 +35,7 @@ struct WatchSchedule: Sendable {
 
     private let policy: WatchPolicy
     /// What signals its changes.
-    private let watched: Set<Source>
+    private var watched: Set<Source>
     private var changes: [Source: Changes] = [:]
     private var isDue = false
     private var failure: Failure?
@@ -52,6 +52,9 @@ struct WatchSchedule: Sendable {
         nextLook = now
         nextSynchronization = now + policy.longestPause
     }
+
+    /// From now on, a source signals its changes.
+    mutating func watch(_ source: Source) { watched.insert(source) }
 
     /// What is to be done now.
     func step(at now: Duration) -> Step {

@@ -42,6 +42,8 @@ final class WatchScene: Sendable {
         /// What the watch has told.
         var events: [String] = []
         var warnings: [String] = []
+        /// Why the system doesn't watch the store.
+        var refusal: (any Error & Sendable)?
     }
 
     let simulation: Simulation
@@ -68,11 +70,8 @@ final class WatchScene: Sendable {
         )
     }
 
-    /// Starts to watch, in a task that returns how the watch ended; `refusal` is why the system doesn't watch the store.
-    func start(
-        refusal: (any Error & Sendable)? = nil,
-        signalsRemoteChanges: Bool = false
-    ) throws -> Task<Void, any Error> {
+    /// Starts to watch, in a task that returns how the watch ended.
+    func start(signalsRemoteChanges: Bool = false) throws -> Task<Void, any Error> {
         let idle = try Self.synchronization()
         let clock = simulation.clock
         let environment = WatchEnvironment(
@@ -93,7 +92,7 @@ final class WatchScene: Sendable {
                 }
             },
             watchStore: { [state] onChange in
-                if let refusal { throw refusal }
+                if let refusal = state.withLock(\.refusal) { throw refusal }
                 state.withLock { $0.onChange = onChange }
                 return { [state] in
                     let isOther = state.withLock { state in
@@ -158,16 +157,26 @@ struct StoreWatchTests {
     }
 
     @Test(
-        "If the system watches no more files, a warning says so once, and the store is still checked from time to time"
+        "While the system watches no more files, a warning says so once, and the store is checked every minute"
     )
     func watchLimit() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in
             let scene = WatchScene(simulation)
-            let task = try scene.start(refusal: POSIXError(.ENOSPC))
+            scene.state.withLock { $0.refusal = POSIXError(.ENOSPC) }
+            let task = try scene.start()
             try await scene.pass(1000)
             try #require(scene.synchronizations.count > 10)
             let warnings = scene.state.withLock(\.warnings)
             try #require(warnings.count == 1 && warnings[0].contains("fs.inotify.max_user_watches"))
+            // Now it watches the store.
+            scene.state.withLock { $0.refusal = nil }
+            try await scene.pass(100)
+            let count = scene.synchronizations.count
+            try await scene.pass(600)
+            try #require(scene.synchronizations.count == count)
+            scene.changeStore()
+            try await scene.pass(2)
+            try #require(scene.synchronizations.count == count + 1)
             task.cancel()
             try await task.value
         }
