@@ -37,7 +37,7 @@ public actor LocalFolderBackend: RemoteBackend {
     /// Creates a backend for a folder, which needn't exist before the first request.
     ///
     /// - Parameters:
-    ///   - root: The folder. Links on the way to it are followed.
+    ///   - root: The folder. Links on the way to it are followed once: where they lead later is another remote.
     ///   - identity: The name by which this device remembers the folder, where its path may change: an app's container has another
     ///     path after an update of the app, and so has a folder that the user picks. `nil` for the folder's location.
     ///   - executor: The executor on which requests block; `nil` for threads reserved for blocking calls.
