@@ -79,7 +79,7 @@ struct Session: Sendable {
             do {
                 try await body(interruption)
             } catch {
-                // The operations before the one that has ended still clean up: one may have switched the terminal's echo off.
+                // What the failed operation depended on still cleans up, and may have switched the terminal's echo off.
                 await supervisor.shutdown(grace: .seconds(10))
                 throw error
             }

@@ -136,9 +136,10 @@ enum Terminal {
     private static func withoutEcho<Result>(_ body: () throws -> Result) throws -> Result {
         var settings = termios()
         guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }
-        // Stopped by Ctrl-Z, the command would leave the shell without echo, and a shell may switch it on for the rest.
-        let suspension = signal(SIGTSTP, SIG_IGN)
-        defer { signal(SIGTSTP, suspension) }
+        // Stopped by Ctrl-Z or ended by Ctrl-\, the command would leave the shell without echo. A shell may also switch it on
+        // for what is typed after `fg`.
+        let actions = [SIGTSTP, SIGQUIT].map { ($0, signal($0, SIG_IGN)) }
+        defer { for (number, action) in actions { signal(number, action) } }
         let former = settings
         settings.c_lflag &= ~tcflag_t(ECHO)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)

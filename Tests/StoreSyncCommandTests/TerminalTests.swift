@@ -127,12 +127,12 @@ extension CommandTests {
             return await child.finish()
         }
 
-        @Test("Ctrl-Z doesn't stop a command that asks for a password: the shell would be left without echo")
+        @Test("Ctrl-Z and Ctrl-\\ don't stop a command that asks for a password: the shell would be left without echo")
         func suspension() async throws {
             let fixture = try Fixture()
             let reactions = [
                 ChildProcess.Reaction(text: "[y/n]") { $0.send("y\n") },
-                ChildProcess.Reaction(text: "Password for") { $0.send("vis\u{1A}hidden\n") },
+                ChildProcess.Reaction(text: "Password for") { $0.send("vis\u{1A}\u{1C}hidden\n") },
                 ChildProcess.Reaction(text: "The same again") { $0.send("hidden\n") },
             ]
             let register = ["register"] + (try fixture.device("laptop")).options

@@ -89,8 +89,8 @@ final class WatchRun {
             let seconds = Int(policy.longestPoll / .seconds(1))
             warnings.append(
                 """
-                The system refuses to watch more files, so changes of the store are noticed within \(seconds) s. Close programs \
-                that watch many files. On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.
+                The system refuses to watch more files, so changes of the store are noticed within \(seconds) s. Close \
+                programs that watch many files. On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances.
                 """
             )
         }
