@@ -199,7 +199,8 @@ struct SealedTests {
         let change = PasswordChangeOperation(
             asking: { context in
                 let password = try Password.cheap("another one")
-                return asks ? try await context.pause(awaiting: "the new password") { password } : password
+                guard asks else { return password }
+                return try await context.pause(awaiting: "the new password") { password }
             },
             of: fixture.application,
             parameters: .interactive,
