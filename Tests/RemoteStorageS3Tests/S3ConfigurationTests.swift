@@ -22,6 +22,22 @@ struct S3ConfigurationTests {
 
     private static let keys = ["AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"]
 
+    @Test(
+        "A bucket stores files whatever sizes and numbers of parts the app configures",
+        arguments: [Int.min, .max],
+        [Int.min, .max]
+    )
+    func extremeParts(partSize: Int, parallelParts: Int) async throws {
+        let bucket = ConditionalBucket()
+        var configuration = try S3Configuration(bucket: "bucket", endpoint: URL(string: "http://127.0.0.1:9"))
+        configuration.minimumPartSize = 8
+        (configuration.partSize, configuration.parallelParts) = (partSize, parallelParts)
+        let backend = S3Backend(configuration, transport: bucket)
+        let bytes = [UInt8](0..<20)
+        try await backend.write(bytes, to: RemotePath("large"), when: .always)
+        #expect(bucket.files == ["large": bytes])
+    }
+
     @Test("A bucket is configured by variables, which override every file")
     func variables() throws {
         let file = "[default]\naws_access_key_id = other\naws_secret_access_key = another\nregion = filed\n"

@@ -39,7 +39,7 @@ public struct S3Configuration: Sendable {
     public var retries = RequestRetries()
     /// The clock that measures the delays between attempts.
     public var clock: any Clock<Duration> = ContinuousClock()
-    /// The number of bytes of a file that one request sends or fetches; at least ``smallestPartSize``.
+    /// The number of bytes of a file that one request sends or fetches; at least ``smallestPartSize``, at most 5 GiB.
     ///
     /// Larger files are sent in parts. The parts are larger if the file would need more than 10,000 of them. If its length
     /// isn't known, they grow from the 5,001st on, to 256 MiB at most. With the default, such a file can have 900 GiB.
@@ -52,6 +52,8 @@ public struct S3Configuration: Sendable {
     var largestCopy: Int64 = 5 << 30
     /// The number of parts of a file that are sent or fetched concurrently, all of them in memory.
     public var parallelParts = 4
+    /// The size of parts within what S3 allows.
+    var allowedPartSize: Int { min(max(partSize, minimumPartSize), Int(PartedUpload.maximumPartSize)) }
     /// The age from which an unfinished multipart upload below the prefix is aborted by the next upload.
     ///
     /// Its parts take up space, and no list of files shows them.

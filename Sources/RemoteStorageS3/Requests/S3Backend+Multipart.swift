@@ -108,7 +108,8 @@ extension S3Backend {
         after former: Int
     ) async throws -> Int {
         // The configuration limits the memory: fewer parts are sent concurrently if they are larger, at least one.
-        let memory = max(configuration.partSize, configuration.minimumPartSize) * configuration.parallelParts
+        let parallelParts = min(max(1, configuration.parallelParts), PartedUpload.maximumParts)
+        let memory = configuration.allowedPartSize * parallelParts
         let path = upload.write.path
         let profile = try await serverProfile()
         let checks = upload.isKept ? profile.checksOfKeptParts : profile.checks
@@ -117,7 +118,7 @@ extension S3Backend {
                 var ((bytes, isLast), number, running) = (next, former + 1, 0)
                 while true {
                     try checkCount(number, path)
-                    let parallel = max(1, min(configuration.parallelParts, memory / rest.size))
+                    let parallel = max(1, min(parallelParts, memory / rest.size))
                     while running >= parallel, let (done, part) = try await group.next() {
                         upload.parts[done] = part
                         running -= 1

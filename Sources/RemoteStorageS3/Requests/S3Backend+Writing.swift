@@ -165,7 +165,7 @@ extension S3Backend {
 
     /// The size of a file's parts: as configured, or larger if the file would have too many of them.
     func partSize(for length: Int64?) -> Int {
-        let configured = max(configuration.partSize, configuration.minimumPartSize)
+        let configured = configuration.allowedPartSize
         guard let length, length > Int64(configured) * Int64(PartedUpload.maximumParts) else { return configured }
         let mebibyte = Int64(1 << 20)
         let (size, most) = (length / Int64(PartedUpload.maximumParts) + 1, mebibyte - 1)
