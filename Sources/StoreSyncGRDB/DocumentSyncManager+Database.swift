@@ -10,7 +10,9 @@ extension DocumentSyncManager {
     /// transaction. The app may read and write meanwhile. What it writes isn't overwritten: it's merged, too.
     ///
     /// ```swift
-    /// let database = try DatabasePool(path: url.path)
+    /// var configuration = Configuration()
+    /// configuration.busyMode = .timeout(10)
+    /// let database = try DatabasePool(path: url.path, configuration: configuration)
     /// let result = try await notes.synchronize(database).value
     /// ```
     ///

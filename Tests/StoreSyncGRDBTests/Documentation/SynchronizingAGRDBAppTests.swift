@@ -67,6 +67,7 @@ import Testing
             }
         }
         var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
         configuration.observesSuspensionNotifications = true
         database = try DatabasePool(path: url.path, configuration: configuration)
         try Self.migrator.migrate(database)
@@ -184,6 +185,16 @@ struct SynchronizingAGRDBAppTests {
         watch.cancel()
         _ = await watch.result
         #expect(try await phone.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == 2)
+    }
+
+    @Test("The article's connection waits for the connections that read its database")
+    @MainActor func busyMode() async throws {
+        let fixture = try Fixture()
+        let laptop = try await app("laptop", in: fixture)
+        guard case .timeout = laptop.database.configuration.busyMode else {
+            Issue.record("A write during a first synchronization may fail.")
+            return
+        }
     }
 
     @Test("A device that finds nothing creates nothing if its user says that another device has notes")

@@ -56,7 +56,9 @@ struct Note: Codable, FetchableRecord, MutablePersistableRecord {
                 // This is the first device. An app asks the user, since a share may not have filled yet.
             }
         }
-        database = try DatabasePool(path: url.path)
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        database = try DatabasePool(path: url.path, configuration: configuration)
         try Self.migrator.migrate(database)
     }
 
