@@ -42,6 +42,38 @@ extension NotesSync {
 }
 // DOC: end
 
+// DOC: lasting
+extension NotesSync {
+    /// Watches until the task is cancelled, and asks whether rows that are gone were deleted on purpose.
+    func watch(_ show: (Synchronization) -> Void, isDeletionIntended: (StoreSyncError) async -> Bool) async throws {
+        while !Task.isCancelled {
+            do {
+                try await keepUpToDate(show)
+            } catch let error as StoreSyncError where error.code == .massDeletion {
+                guard await isDeletionIntended(error) else { throw error }
+                // For this synchronization only: a watch with this request would allow all later deletions, too.
+                _ = try await notes.synchronize(SynchronizationRequest(url: store, allowsDeletions: true)).value
+            }
+        }
+    }
+
+    /// Shows what a synchronization does, until it ends.
+    func showProgress(of synchronization: OperationHandle<Synchronization>, _ show: (OperationProgress) -> Void) async {
+        for await event in synchronization.events {
+            if case .progress(let progress) = event { show(progress) }
+        }
+    }
+
+    /// Ends a watch when the app quits, and publishes what the user has just edited, if the time suffices.
+    func end(_ watch: Task<Void, any Error>, within limit: Duration = .seconds(5)) async {
+        watch.cancel()
+        _ = await watch.result
+        let options = OperationOptions(retry: RetryPolicy(maximumAttempts: 1), deadline: limit)
+        _ = await notes.synchronize(SynchronizationRequest(url: store), options: options).result
+    }
+}
+// DOC: end
+
 // DOC: vacuum
 extension NotesSync {
     /// Shortens the log, and returns the devices for which a part of it is kept.
@@ -57,12 +89,7 @@ struct SynchronizingRecordsTests {
     @MainActor func twoDevices() async throws {
         let fixture = try Fixture()
         var devices: [NotesSync] = []
-        for name in ["laptop", "desktop"] {
-            let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
-            try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-            let device = try await NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
-            devices.append(device)
-        }
+        for name in ["laptop", "desktop"] { devices.append(try await device(name, in: fixture)) }
         let (laptop, desktop) = (devices[0], devices[1])
         try execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER)", in: laptop.store)
         try execute("INSERT INTO note VALUES (1, 'milk', 0)", in: laptop.store)
@@ -96,9 +123,7 @@ struct SynchronizingRecordsTests {
         defer { for task in tasks { task.cancel() } }
         var stores: [URL] = []
         for name in ["laptop", "desktop"] {
-            let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
-            try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-            let device = try await NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
+            let device = try await device(name, in: fixture)
             stores.append(device.store)
             if name == "laptop" {
                 try execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER)", in: device.store)
@@ -111,6 +136,53 @@ struct SynchronizingRecordsTests {
             if name == "desktop", !result.applied.isEmpty { break }
         }
         #expect(try titles(in: stores[1]) == ["milk 0"])
+    }
+
+    @Test("The example of a lasting watch asks once about deleted rows, and its end publishes the last edit")
+    @MainActor func lasting() async throws {
+        let fixture = try Fixture()
+        let laptop = try await device("laptop", in: fixture)
+        try execute(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER);
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+            INSERT INTO note SELECT i, 'note ' || i, 0 FROM n
+            """,
+            in: laptop.store
+        )
+        var reports = 0
+        let first = laptop.notes.synchronize(SynchronizationRequest(url: laptop.store))
+        await laptop.showProgress(of: first) { _ in reports += 1 }
+        _ = try await first.value
+        #expect(reports > 0)
+
+        try execute("DELETE FROM note WHERE id > 1", in: laptop.store)
+        let (results, continuation) = AsyncStream.makeStream(of: Int.self)
+        var questions = 0
+        let watch = Task {
+            try await laptop.watch {
+                continuation.yield($0.publishedChanges)
+            } isDeletionIntended: {
+                #expect($0.code == .massDeletion)
+                questions += 1
+                return true
+            }
+        }
+        // The watch that follows the answer has nothing to publish.
+        var iterator = results.makeAsyncIterator()
+        #expect(await iterator.next(isolation: MainActor.shared) == 0)
+        #expect(questions == 1)
+        try execute("UPDATE note SET title = 'tea'", in: laptop.store)
+        await laptop.end(watch, within: .seconds(600))
+        let desktop = try await device("desktop", in: fixture)
+        _ = try await desktop.mergeRecords()
+        #expect(try titles(in: desktop.store) == ["tea 0"])
+    }
+
+    @MainActor private func device(_ name: String, in fixture: Fixture) async throws -> NotesSync {
+        let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
+        try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+        return try await NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
     }
 
     private func execute(_ sql: String, in store: URL) throws {
