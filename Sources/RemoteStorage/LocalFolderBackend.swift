@@ -13,7 +13,8 @@ import Glibc
 ///
 /// - No request leaves the folder: symbolic links inside are listed and removed, but never followed.
 /// - A file is written under a temporary name (`.storesync-….tmp`), synchronized with the medium and then renamed, so that
-///   neither a reader nor a crash exposes a partial file. Temporary files that a crash leaves are hidden from lists.
+///   neither a reader nor a crash exposes a partial file. Temporary files that a crash leaves are hidden from lists. When they
+///   haven't changed for a week, the next write to their directory removes them.
 /// - New files and directories get the permissions that the process's umask leaves.
 /// - Several processes and devices may use the folder at once. ``WriteCondition/ifMatches(_:)`` isn't safe against them:
 ///   file systems can't compare and rename in one step.

@@ -141,6 +141,30 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("A write removes the temporary files next to it that haven't changed for a week")
+    func removesAbandonedFiles() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let days: [(name: String, age: Double)] = [
+                (".storesync-old.tmp", 8), (".storesync-recent.tmp", 6), (".storesync-new.tmp", 0),
+                (".storesync", 8),
+            ]
+            for (name, age) in days {
+                let file = folder.appending(path: name)
+                try Data([1]).write(to: file)
+                let date = Date(timeIntervalSinceNow: -age * 86_400)
+                try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file.path)
+            }
+            try FileManager.default.createDirectory(
+                at: folder.appending(path: ".storesync-directory.tmp"),
+                withIntermediateDirectories: false
+            )
+            try await backend.write([1], to: RemotePath("file"), when: .ifAbsent)
+            let kept = [".storesync", ".storesync-directory.tmp", ".storesync-new.tmp", ".storesync-recent.tmp"]
+            #expect(try names(in: folder) == kept + ["file"])
+        }
+    }
+
     @Test("A folder keeps an interrupted write even while a program that is being started has its descriptor")
     func copiedDescriptor() async throws {
         try await withTemporaryFolder { folder in

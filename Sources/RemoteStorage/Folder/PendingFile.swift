@@ -53,6 +53,7 @@ struct PendingFile: Sendable {
         }
         // The temporary name still exists after a link, and after a rename onto another name of the same file.
         discard()
+        removeAbandoned(at: status.st_mtim.tv_sec)
         try directory.synchronize()
         return RemoteItem(name: name, status)
     }
@@ -61,6 +62,22 @@ struct PendingFile: Sendable {
     func discard() {
         // If the name can't be removed, it does no harm: lists hide it.
         try? directory.unlink(temporaryName)
+    }
+
+    /// How long a temporary file has to be unchanged until it counts as left by a crash, in seconds.
+    private static let abandonedAfter = 7 * 86_400
+
+    /// Removes temporary files that crashes have left in the directory.
+    ///
+    /// - Parameter now: The time of the file that was just written, by the file system's clock, which all devices share.
+    private func removeAbandoned(at now: Int) {
+        for name in (try? directory.names()) ?? [] {
+            guard let text = String(validating: name.dropLast(), as: UTF8.self), TemporaryName.isOne(text),
+                let status = try? directory.status(name), status.type == .regular,
+                status.st_mtim.tv_sec < now - Self.abandonedAfter
+            else { continue }
+            try? directory.unlink(name)
+        }
     }
 
     private func giveNameExclusively(_ name: String, inode: Inode?) throws(Errno) {
