@@ -12,8 +12,8 @@ extension StoreReplacement {
     ///
     /// It contains the store's name if that is short enough, otherwise a digest of the name. No prefix of the one kind
     /// equals a prefix of the other kind.
-    private static func prefix(_ store: LocalStore) -> String {
-        let (name, separator) = (store.url.lastPathComponent, ".storesync")
+    private static func prefix(_ store: URL) -> String {
+        let (name, separator) = (store.lastPathComponent, ".storesync")
         let idByteCount = 36
         guard 1 + name.utf8.count + separator.utf8.count + 1 + idByteCount > LocalStore.maximumNameBytes else {
             return ".\(name)\(separator)-"
@@ -36,17 +36,22 @@ extension StoreReplacement {
     }
 
     private static func url(for store: LocalStore, _ id: UUID) -> URL {
-        store.directory.appending(path: prefix(store) + id.uuidString)
+        store.directory.appending(path: prefix(store.url) + id.uuidString)
     }
 
     /// Removes the downloads, except `resumable`, that a process left next to the store when it died.
     static func removeLeftovers(of store: LocalStore, but resumable: [URL] = []) {
+        removeLeftovers(besides: store.url, but: resumable)
+    }
+
+    /// Removes the downloads of a store that a process left at a path when it died, even if a link is there now.
+    static func removeLeftovers(besides url: URL, but resumable: [URL] = []) {
         // A download that shares its file with the store was about to get its place when this device died.
         let kept = Set(resumable.filter { LocalFile.isUnshared($0.path) }.map(\.lastPathComponent))
-        let prefix = prefix(store)
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
+        let (prefix, directory) = (prefix(url), url.deletingLastPathComponent())
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
         for name in names where isLeftover(name, after: prefix) && !kept.contains(name) {
-            try? FileManager.default.removeItem(at: store.directory.appending(path: name))
+            try? FileManager.default.removeItem(at: directory.appending(path: name))
         }
     }
 
@@ -71,7 +76,7 @@ extension StoreReplacement {
 
     /// A file that exists while a store in WAL mode is switched to another mode for its replacement.
     private static func logMark(of store: LocalStore) -> String {
-        store.directory.appending(path: prefix(store) + "journal-mode").path
+        store.directory.appending(path: prefix(store.url) + "journal-mode").path
     }
 
     /// Notes durably that a store is in WAL mode.

@@ -26,18 +26,19 @@ extension StateDirectory {
         let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former.text) ? $0 : nil }
         try moveStore(from: former, to: record, exchangingWith: other)
         try settleMoves(of: key)
-        // What is beside a store to which its former path leads may belong to an operation with the store.
-        if other == nil, former.text.canonicalPath != store.path.text { removeLeftovers(ofStoreAt: former) }
+        if other == nil { removeLeftovers(ofStoreAt: former, in: key) }
         return record
     }
 
     /// Removes what interrupted downloads left at the former path of a store, unless another operation works there.
-    private func removeLeftovers(ofStoreAt path: LocalPath) {
-        guard let store = try? LocalStore(URL(filePath: path.text)),
-            let lock = try? lock(.store(store.path), .exclusive)
-        else { return }
+    private func removeLeftovers(ofStoreAt path: LocalPath, in document: DocumentKey) {
+        let url = URL(filePath: path.text)
+        let directory = url.deletingLastPathComponent().path
+        // Behind a directory's link, the files may belong to an operation with a store there. Beside a store's link none works.
+        guard directory.canonicalPath == directory, let lock = try? lock(.store(path), .exclusive) else { return }
         defer { lock.release() }
-        StoreReplacement.removeLeftovers(of: store)
+        StoreReplacement.removeLeftovers(besides: url)
+        try? pullJournal(of: path, in: document).remove()
     }
 
     /// Whether a record's file may have been moved to the path of `store`: the record's path has no file, a link to the store,
