@@ -397,6 +397,7 @@ let package = Package(
             dependencies: [
                 "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "OperationsTesting",
                 "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport", "WebDAVServers",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),

@@ -86,6 +86,9 @@ struct Session: Sendable {
         } catch let code as ExitCode {
             throw code
         } catch {
+            // The error may be that of an operation that hadn't started, while another one is cleaning up.
+            supervisor.cancelAll()
+            try? await supervisor.drain()
             let failure = Failure(error, signal: interruption.signal)
             if output.verbose { Report.standardError("\(error)") }
             // After the result's error, an object would be the second one, or follow a part of the first.

@@ -1,7 +1,10 @@
+import ArgumentParser
 import Foundation
 import Operations
 import StoreSync
+import TestSupport
 import Testing
+import ThreadSupport
 
 @testable import StoreSyncCommand
 
@@ -14,6 +17,29 @@ struct FailureTests {
         #expect(Failure(busy, signal: nil).code == "busy" && Failure(busy, signal: nil).status == EX_TEMPFAIL)
         let corrupt = StoreSyncError(.corrupt, "A file is damaged.")
         #expect(Failure(corrupt, signal: SIGINT).code == "corrupt")
+    }
+
+    @Test("A command that fails cancels its other operations, and ends when they have cleaned up")
+    func otherOperations() async {
+        await #expect(processExitsWith: .success) {
+            let isClean = Locked(false)
+            let (started, start) = AsyncStream<Never>.makeStream()
+            let (endless, held) = AsyncStream<Never>.makeStream()
+            try? await Session.run(OutputOptions.parse([])) { interruption in
+                interruption.supervisor.add { context in
+                    start.finish()
+                    for await _ in endless {}
+                    try await context.shielded {
+                        await Task.yield()
+                        isClean.withLock { $0 = true }
+                    }
+                }
+                for await _ in started {}
+                throw StoreSyncError(.corrupt, "A file is damaged.")
+            }
+            withExtendedLifetime(held) {}
+            exit(isClean.withLock(\.self) ? EXIT_SUCCESS : EXIT_FAILURE)
+        }
     }
 
     @Test("A supervisor's error is reported by its message, without its code")
