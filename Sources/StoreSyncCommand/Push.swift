@@ -8,8 +8,12 @@ import StoreSync
 struct Push: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Uploads a store as the next generation of a document.",
-        discussion:
-            "The store may be open and written to during the push. Creates application and document if they don't exist."
+        discussion: """
+            The store may be open and written to during the push. Creates application and document if they don't exist.
+
+            What an interrupted push has sent counts for nothing. It stays on the storage until this device's next push, or \
+            until verify --repair on this device.
+            """
     )
 
     @Argument(help: "The store: an SQLite database, or any other file.")
