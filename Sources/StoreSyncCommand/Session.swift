@@ -79,16 +79,14 @@ struct Session: Sendable {
             do {
                 try await body(interruption)
             } catch {
-                // What the failed operation depended on still cleans up, and may have switched the terminal's echo off.
+                // The error may be that of an operation that hadn't started, while another one still cleans up: it removes
+                // files, and switches the terminal's echo on.
                 await supervisor.shutdown(grace: .seconds(10))
                 throw error
             }
         } catch let code as ExitCode {
             throw code
         } catch {
-            // The error may be that of an operation that hadn't started, while another one is cleaning up.
-            supervisor.cancelAll()
-            try? await supervisor.drain()
             let failure = Failure(error, signal: interruption.signal)
             if output.verbose { Report.standardError("\(error)") }
             // After the result's error, an object would be the second one, or follow a part of the first.

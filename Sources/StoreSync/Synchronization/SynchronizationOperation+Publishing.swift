@@ -292,23 +292,6 @@ extension SynchronizationOperation {
         )
     }
 
-    /// Removes this client's former heads; a failure leaves them to the next synchronization.
-    private func removeFormerHeads(_ own: [SyncHeadName], _ memory: SynchronizationMemory) async {
-        let newest = memory.newestHead
-        let former = own.filter { memory.heads.contains($0.name) && $0 != newest }
-        _ = try? await former.concurrentMap { [hooks, hierarchy] in
-            try await hooks.removeSyncFile(at: hierarchy.syncHead($0))
-        }
-    }
-
-    /// Removes files that no head names any more; a failure leaves them to the next vacuum.
-    func remove(_ segments: [SyncSegment], of memory: SynchronizationMemory) async {
-        guard let client = try? RemoteIdentifier(memory.client) else { return }
-        _ = try? await segments.concurrentMap { [hooks, hierarchy] in
-            try await hooks.removeSyncFile(at: hierarchy.syncSegment($0, of: client))
-        }
-    }
-
     /// Continues as the client that this device is registered as by now.
     ///
     /// What it captured as its former client is published before, unless it doesn't count.

@@ -220,6 +220,47 @@ struct SynchronizationTests {
         withExtendedLifetime(fixture) {}
     }
 
+    @Test("If the shorter of two copies' logs counts, other devices don't take it for a storage that was put back")
+    func shorterCopy() async throws {
+        // Which of two change sets counts depends on their digests.
+        for variant in 0..<64 {
+            let dies = Locked(false)
+            let (fixture, a, twin) = try await deviceAndCopy { step in
+                if step == "captured", dies.withLock(\.self) { throw CancellationError() }
+            }
+            let other = try fixture.device("other")
+            _ = try await other.synchronize().value
+            try twin.execute("INSERT INTO note (title) VALUES ('twin \(variant)')")
+            dies.withLock { $0 = true }
+            await #expect(throws: CancellationError.self) { try await twin.synchronize().value }
+            dies.withLock { $0 = false }
+            try a.execute("INSERT INTO note (title) VALUES ('a')")
+            try await a.recordChanges()
+            try a.execute("INSERT INTO note (title) VALUES ('later')")
+            #expect(try await a.synchronize().value.sequence == 2)
+            _ = try await other.synchronize().value
+            let refusal = await code { try await twin.synchronize().value }
+            guard refusal == nil else { continue }
+            _ = try await other.synchronize().value
+            #expect(await code { try await a.synchronize().value } == .identityTwice)
+            for device in [a, twin, other] { _ = try await device.synchronize().value }
+            let expected: Set = ["a", "later", "twin \(variant)"]
+            for device in [a, twin, other] { #expect(try Set(device.query("SELECT title FROM note")) == expected) }
+            let client = try #require(try twin.synchronizationMemory()?.client)
+            func heads() throws -> Int {
+                try fixture.files().keys.compactMap { SyncHeadName(String($0.split(separator: "/").last ?? "")) }
+                    .count { $0.client.rawValue == client }
+            }
+            #expect(try heads() == 2)
+            try twin.execute("INSERT INTO note (title) VALUES ('last')")
+            _ = try await twin.synchronize().value
+            #expect(try heads() == 1)
+            _ = try await other.synchronize().value
+            return
+        }
+        Issue.record("Of no two copies the one with the shorter log counted.")
+    }
+
     /// A device that has synchronized, and a copy of its memory and its store.
     private func deviceAndCopy(
         hook: (@Sendable (String) throws -> Void)? = nil
