@@ -261,7 +261,7 @@ public actor WholeStoreDownloadOperation: Operation {
     /// Returns the error of a damaged upload, with the name of an older upload that can be pulled.
     private func namingCompleteUpload(_ error: any Error, _ plan: DownloadPlan) async -> any Error {
         let damages: Set<StoreSyncError.Code> = [.corrupt, .tampered, .orphan]
-        guard var damage = error as? StoreSyncError, damages.contains(damage.code),
+        guard !request.isBaseline, var damage = error as? StoreSyncError, damages.contains(damage.code),
             let name = plan.source.manifest?.name, let complete = await plan.choice.completeUpload(besides: name)
         else { return error }
         damage.message +=

@@ -211,7 +211,8 @@ extension StoreSyncError {
             .tampered,
             """
             \(path) on the remote is larger than what was uploaded: it was changed, exchanged or damaged. Try again. If it stays \
-            so, push the store with --whole from a device that has it, or pull another client's with --from.
+            so, push the store with --whole from a device that has it, or pull another client's with --from. \
+            \(ifTheDocumentSynchronizes)
             """
         )
     }
@@ -222,9 +223,15 @@ extension StoreSyncError {
             .corrupt,
             """
             \(path) on the remote isn't what was uploaded: it is still arriving, or was changed, exchanged or damaged. Try \
-            again. If it stays so, push the store with --whole from a device that has it, or pull another client's with --from. If \
-            the document synchronizes, synchronize a new edit instead, and run storesync vacuum.
+            again. If it stays so, push the store with --whole from a device that has it, or pull another client's with \
+            --from. \(ifTheDocumentSynchronizes)
             """
         )
     }
+
+    /// How a damaged upload of a document is replaced whose devices merge records: no device pushes it.
+    static let ifTheDocumentSynchronizes = """
+        If the document synchronizes, run storesync verify and then storesync vacuum instead: on the device that uploaded the \
+        file, which also removes it, or on another device that has the document.
+        """
 }

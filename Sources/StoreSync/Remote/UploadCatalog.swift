@@ -39,7 +39,7 @@ struct UploadCatalog: Sendable {
                 let opened = try seal.open(bytes, as: .manifest(name, of: identity), at: path)
                 return .success(try StoreManifest(opened, named: name, at: path))
             } catch let error as StoreSyncError {
-                return .failure(error)
+                return .failure(error.explained(asManifestOf: name, at: path))
             }
         }
         var read: ReadManifests = ([], [])

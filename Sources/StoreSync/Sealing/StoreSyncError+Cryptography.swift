@@ -14,22 +14,22 @@ extension StoreSyncError {
         if code == .tampered { message = Self.notAsUploaded(path).message }
     }
 
-    /// Returns the error of a sealed manifest, which says how to replace it.
+    /// Returns the error of a manifest, which says how to replace it.
     func explained(asManifestOf name: UploadName, at path: RemotePath) -> StoreSyncError {
-        guard code == .tampered else { return self }
+        guard [.tampered, .corrupt].contains(code) else { return self }
         return saying(
             """
             \(path) on the remote isn't the manifest that client \(name.client) wrote: it is still arriving, or was changed, \
             exchanged or damaged. If it stays so, push the store with --whole from that client, or from another device that \
-            has it. The client's second push from now on removes the damaged file.
+            has it. The client's second push from now on removes the damaged file. \(Self.ifTheDocumentSynchronizes)
             """
         )
     }
 
-    /// Returns the error of a document's sealed info, which says how to repair it or to give the document up.
+    /// Returns the error of a document's info, which says how to repair it or to give the document up.
     func explained(asDocumentInfoAt path: RemotePath) -> StoreSyncError {
         switch code {
-        case .tampered:
+        case .tampered, .corrupt:
             return saying(
                 """
                 \(path) on the remote can't be opened: it is still arriving, or was changed, exchanged or damaged. If it stays \

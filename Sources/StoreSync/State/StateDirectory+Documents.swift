@@ -64,6 +64,15 @@ extension StateDirectory {
         try read { try StateSchema.fetch(Set<UploadName>.self, $0, "damagedUploads", key) ?? [] }
     }
 
+    /// What this device knows about uploads on the remote.
+    func trust(in names: [UploadName], of key: DocumentKey) throws -> UploadTrust {
+        let tags = try uploads(for: key, .named(names)).map { ($0.name, $0.tags) }
+        return UploadTrust(
+            damaged: try damagedUploads(for: key),
+            tags: Dictionary(tags, uniquingKeysWith: { first, _ in first })
+        )
+    }
+
     /// Replaces the remembered uploads that verification has found damaged.
     func setDamagedUploads(_ uploads: Set<UploadName>, for key: DocumentKey) throws {
         guard try damagedUploads(for: key) != uploads else { return }

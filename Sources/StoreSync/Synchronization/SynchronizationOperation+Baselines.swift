@@ -3,6 +3,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import StoreChanges
+import ThreadSupport
 
 /// Writing and finding the stores with which devices begin.
 extension SynchronizationOperation {
@@ -214,13 +215,17 @@ extension SynchronizationOperation {
         var all: [SyncBaseline]
         /// Those whose files have all arrived, as far as listings of their folders show it.
         var complete: [SyncBaseline]
+        /// This client's uploads that a verification has found damaged.
+        var ownDamaged: Set<UploadName>
+        /// The complete ones that aren't known to be damaged.
+        var whole: [SyncBaseline]
         /// The digests of their stores.
         var contents: [UploadName: ContentRoot]
         /// The uploads that aren't baselines.
         var pushes: Set<UploadName>
 
-        /// The newest two that contain change sets and whose files have all arrived.
-        var newest: [SyncBaseline] { SyncBaseline.newest(of: complete.filter { $0.total > 0 }) }
+        /// The newest two that contain change sets and that aren't known to be damaged.
+        var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
     }
 
     /// Finds the baselines on the remote.
@@ -230,35 +235,65 @@ extension SynchronizationOperation {
         async let listed = catalog.files(of: stores.considered)
         let manifests = try await catalog.manifests(of: stores.considered).manifests
         let lists = try await listed
+        let trust = try await runBlocking(on: nil) { [state, key] in try state.trust(in: stores.considered, of: key) }
         var contents: [UploadName: ContentRoot] = [:]
-        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isComplete: Bool)? in
+        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isComplete: Bool, isWhole: Bool)? in
             let isFirst = manifest.name == origin.baseline
             guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
             let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
             contents[manifest.name] = manifest[.store]?.contentRoot
-            let isComplete = (try? StoreChain(manifest, among: manifests))?.isComplete(lists) ?? false
-            return (SyncBaseline(upload: manifest.name, vector: vector), isComplete)
+            let chain = try? StoreChain(manifest, among: manifests)
+            return (
+                SyncBaseline(upload: manifest.name, vector: vector),
+                isComplete: chain?.isComplete(lists) ?? false, isWhole: chain?.isComplete(lists, trust) ?? false
+            )
         }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
         return Baselines(
             all: found.map(\.baseline),
             complete: found.filter(\.isComplete).map(\.baseline),
+            ownDamaged: trust.damaged.intersection(trust.tags.keys).filter { $0.client == client },
+            whole: found.filter(\.isWhole).map(\.baseline),
             contents: contents,
             pushes: Set(manifests.filter { $0.synchronized == nil && $0.name != origin.baseline }.map(\.name))
         )
     }
 
-    /// Returns the newest of the baselines on the remote whose files have all arrived.
-    func newest(of baselines: Baselines) throws -> SyncBaseline {
-        guard let newest = baselines.complete.first else {
-            throw StoreSyncError(
+    /// The codes of errors that say something of one baseline, so that another one may be readable.
+    static let codesOfBaselines: Set<StoreSyncError.Code> = [
+        .corrupt, .tampered, .orphan, .noUploadedStore, .unsupportedFormat,
+    ]
+
+    /// Returns what `body` makes of the first of several baselines that can be read.
+    ///
+    /// If that isn't the newest one, the log still has the edits that it lacks, as long as two baselines can be read.
+    ///
+    /// - Parameters:
+    ///   - baselines: The baselines, the newest first.
+    ///   - body: Downloads a baseline.
+    /// - Returns: What `body` returns.
+    /// - Throws: ``StoreSyncError``, of the newest baseline if none can be read; what else `body` throws.
+    func withFirst<Value>(
+        readableOf baselines: [SyncBaseline],
+        _ body: (SyncBaseline) async throws -> Value
+    ) async throws -> Value {
+        var errors: [StoreSyncError] = []
+        for baseline in baselines {
+            do {
+                let value = try await body(baseline)
+                asideWarnings += errors.map { "An older store was used. \($0.message)" }
+                return value
+            } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
+                errors.append(error)
+            }
+        }
+        throw errors.first
+            ?? StoreSyncError(
                 .noUploadedStore,
                 """
                 No store with which a device can begin with \(document.document) is on the remote. It is still arriving, or \
                 was lost. If it stays missing, run storesync vacuum on a device that has the document.
                 """
             )
-        }
-        return newest
     }
 
     /// Downloads a baseline to the temporary directory.

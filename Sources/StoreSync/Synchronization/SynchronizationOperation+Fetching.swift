@@ -57,7 +57,7 @@ extension SynchronizationOperation {
         }
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
         if news.gaps.contains(client) { try await continueAsAnotherClient(&memory, context) }
-        try await rebuild(replica, from: newest(of: baselines(since: replica.origin)), &memory, context)
+        try await rebuild(replica, &memory, context)
         let rebuilt = try await replica.using(context) { try $0.publishedSets() }
         news = try await catalog.news(for: client, besides: rebuilt, memory)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
@@ -80,13 +80,20 @@ extension SynchronizationOperation {
         memory.waitingSince = state.now()
         hasTriedBaselines = true
         try await remember(memory, context)
-        var sets: [ReceivedSet] = []
+        var (sets, unreadable): ([ReceivedSet], [String]) = ([], [])
         let failure = "Edits that the remote lost can't be taken from a baseline; the next try is in a day."
         let warnings = try await warning(failure) {
             let integrated = try await replica.using(context) { try $0.integratedPublishedSets().mapValues(\.sequence) }
             for baseline in try await baselines(since: replica.origin).complete
             where !baseline.isContained(in: integrated, and: sets) {
-                guard let checkpoint = try await beginning(with: baseline, replica.origin, context).checkpoint else {
+                let checkpoint: URL
+                do {
+                    guard let copy = try await beginning(with: baseline, replica.origin, context).checkpoint else {
+                        continue
+                    }
+                    checkpoint = copy
+                } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
+                    unreadable.append("\(failure) \(error.message)")
                     continue
                 }
                 let found = try await context.blocking {
@@ -96,7 +103,7 @@ extension SynchronizationOperation {
                 guard baseline.isContained(in: integrated, and: sets + found) else { return [Self.baselineIsNeeded] }
                 sets += found
             }
-            return []
+            return unreadable
         }
         return (sets, warnings)
     }

@@ -96,10 +96,10 @@ extension SynchronizationOperation {
             )
         }
         guard request.takenSide == .remote else { throw StoreSyncError(StoreChangesError(missingStore: request.url)) }
-        let newest = try await newest(of: baselines(since: replica.origin))
+        let baselines = try await baselines(since: replica.origin).complete
         // Before the store is there: if this device dies then, the next synchronization finds another store, too.
         try await forgetStore(of: replica, context)
-        try await download(newest.upload, to: request.url, context)
+        try await withFirst(readableOf: baselines) { try await download($0.upload, to: request.url, context) }
         transfer = .downloaded
     }
 
@@ -139,9 +139,11 @@ extension SynchronizationOperation {
         var baseline: SyncBaseline?
         switch try await relation(to: baselines, origin, context) {
         case .outdated:
-            let newest = try newest(of: baselines)
-            try await download(newest.upload, to: request.url, context)
-            (baseline, transfer) = (newest, .downloaded)
+            baseline = try await withFirst(readableOf: baselines.complete) {
+                try await download($0.upload, to: request.url, context)
+                return $0
+            }
+            transfer = .downloaded
         case .copy(let equal):
             // The store is there already, so this only records it.
             try await download(equal.upload, to: request.url, context)
@@ -154,15 +156,21 @@ extension SynchronizationOperation {
             let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
             return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
         }
-        if let lost = baseline, !baselines.complete.contains(lost) {
-            guard request.takenSide != nil else { throw incomplete(lost.upload) }
-            baseline = nil
+        if let baseline {
+            do {
+                return try await withFirst(readableOf: baselines.complete.filter { $0 == baseline }) {
+                    try await self.beginning(with: $0, origin, context)
+                }
+            } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
+                guard request.takenSide != nil else { throw incomplete(baseline.upload) }
+            }
         }
-        if let baseline { return try await beginning(with: baseline, origin, context) }
         switch request.takenSide {
         case .remote:
-            let newest = try newest(of: baselines)
-            try await download(newest.upload, to: request.url, overwriting: true, context)
+            let newest = try await withFirst(readableOf: baselines.complete) {
+                try await download($0.upload, to: request.url, overwriting: true, context)
+                return $0
+            }
             transfer = .downloaded
             guard try await copyStore(to: copy, ifItIs: newest.upload, context) else {
                 return try await beginning(with: newest, origin, context)
@@ -170,7 +178,9 @@ extension SynchronizationOperation {
             let checkpoint = try await checkpoint(of: newest, origin, downloadedTo: request.url, context)
             return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
         case .local, .both:
-            var beginning = try await beginning(with: newest(of: baselines), origin, context)
+            var beginning = try await withFirst(readableOf: baselines.complete) {
+                try await self.beginning(with: $0, origin, context)
+            }
             beginning.isOfOtherStore = true
             return beginning
         case nil: throw unrelatedStore
@@ -261,8 +271,8 @@ extension SynchronizationOperation {
             .noUploadedStore,
             """
             \(baseline.atStart), with which \(request.url.lastPathComponent) would be compared to find your edits, isn't \
-            complete on the remote: it is still arriving, was lost, or newer stores have replaced it. Nothing was changed. \
-            Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
+            complete on the remote: it is still arriving, was lost or damaged, or newer stores have replaced it. Nothing was \
+            changed. Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
             store and of the document.
             """
         )

@@ -8,18 +8,18 @@ extension SynchronizationOperation {
     ///
     /// - Parameters:
     ///   - replica: The replica.
-    ///   - baseline: The baseline with which it begins.
     ///   - memory: What this device remembers.
     ///   - context: The operation's context.
     /// - Throws: ``StoreSyncError`` with `remoteUnavailable` if sets are missing that the rebuilt replica must have.
     func rebuild(
         _ replica: SynchronizedReplica,
-        from baseline: SyncBaseline,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws {
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "rebuilding"))
-        let beginning = try await beginning(with: baseline, replica.origin, context)
+        let beginning = try await withFirst(readableOf: baselines(since: replica.origin).complete) {
+            try await self.beginning(with: $0, replica.origin, context)
+        }
         let known = try await context.blocking {
             try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
         }

@@ -92,7 +92,7 @@ public actor SynchronizationOperation: Operation {
             let replica = try await replica(since: origin, context)
             if request.rebuildsReplica {
                 var memory = try await memory(since: origin, context)
-                try await rebuild(replica, from: newest(of: baselines(since: origin)), &memory, context)
+                try await rebuild(replica, &memory, context)
             }
             do {
                 return try await exchange(with: replica, listing: listing, context)

@@ -33,12 +33,6 @@ extension WholeStoreUploadOperation {
     }
 
     private func trust(in names: [UploadName], _ context: OperationContext) async throws -> UploadTrust {
-        try await context.blocking { [state, key] in
-            let tags = try state.uploads(for: key, .named(names)).map { ($0.name, $0.tags) }
-            return UploadTrust(
-                damaged: try state.damagedUploads(for: key),
-                tags: Dictionary(tags, uniquingKeysWith: { first, _ in first })
-            )
-        }
+        try await context.blocking { [state, key] in try state.trust(in: names, of: key) }
     }
 }

@@ -77,7 +77,13 @@ extension VerificationOperation {
         let path = assembler.hierarchy.manifest(name)
         var manifest: StoreManifest?
         let role = ApplicationSeal.Role.manifest(name, of: assembler.identity)
-        let isThere = try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
+        let isThere = try await check(path, role) { bytes in
+            do {
+                manifest = try StoreManifest(bytes, named: name, at: path)
+            } catch let error as StoreSyncError {
+                throw error.explained(asManifestOf: name, at: path)
+            }
+        }
         return (manifest, isThere)
     }
 
@@ -92,7 +98,10 @@ extension VerificationOperation {
     /// - Throws: What the hooks throw.
     private func checkUpload(_ name: UploadName, _ deltas: inout DeltaVerification) async throws -> Bool {
         let read = try await readManifest(name, deltas.assembler)
-        guard let manifest = read.manifest else { return read.isThere }
+        guard let manifest = read.manifest else {
+            if read.isThere { damaged.insert(name) }
+            return read.isThere
+        }
         deltas.note(manifest)
         let former = report.problems
         var failure: RemoteError?

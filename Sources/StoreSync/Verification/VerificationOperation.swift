@@ -16,7 +16,7 @@ public actor VerificationOperation: Operation {
     var report = VerificationReport()
     /// Every path that belongs to the application; other paths in the listing are foreign.
     var known: Set<RemotePath> = []
-    /// The uploads of the document being checked that have a missing or damaged file.
+    /// The uploads of the document being checked that have a missing or damaged file, or a damaged manifest.
     var damaged: Set<UploadName> = []
     /// Every path whose bytes were read.
     var read: Set<RemotePath> = []

@@ -1,0 +1,207 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+
+@testable import StoreSync
+
+@Suite("Baselines with a damaged file", .timeLimit(.minutes(60)))
+struct DamagedBaselineTests {
+    /// What the name of a file begins with.
+    enum Part: String, CaseIterable {
+        case store = "WholeStore"
+        case checkpoint = "AppliedSyncChangeSets"
+        case manifest
+    }
+
+    private static let hour: TimeInterval = 60 * 60
+    private static let advice = "run storesync verify and then storesync vacuum"
+
+    private func titles(_ device: Device) throws -> [String] {
+        try device.query("SELECT title FROM note ORDER BY title")
+    }
+
+    /// Inserts notes that are too large for a head, each in a synchronization of its own.
+    private func write(_ count: Int, by device: Device) async throws {
+        for _ in 0..<count {
+            try device.execute("INSERT INTO note (title, bytes) VALUES ('\(device.name)', randomblob(70000))")
+            _ = try await device.synchronize().value
+        }
+    }
+
+    private func segments(of device: Device, _ fixture: Fixture) throws -> [String] {
+        let client = try #require(try device.synchronizationMemory()?.client)
+        return try fixture.files().keys.filter { $0.contains("SyncChanges/\(client)/") }.sorted()
+    }
+
+    /// Changes a byte in a file of the newest baseline that a device knows.
+    private func damage(_ part: Part, ofNewestBaselineOf device: Device, _ fixture: Fixture) throws {
+        let name = try #require(try device.synchronizationMemory()?.baselines.first?.upload)
+        let files = try fixture.files().filter { path, _ in
+            path.contains(name.directoryName) && path.split(separator: "/").last?.hasPrefix(part.rawValue) == true
+        }
+        let file = try #require(files.first)
+        var bytes = file.value
+        bytes[bytes.count / 2] ^= 1
+        try fixture.put(bytes, at: file.key)
+    }
+
+    /// A device that has written two baselines, of which the newer one has an edit more.
+    private func deviceWithTwoBaselines(_ fixture: Fixture) async throws -> Device {
+        let a = try await fixture.devicesWithNotes("a")[0]
+        for _ in 1...2 {
+            try await write(1, by: a)
+            #expect(try await a.vacuum().value.isBaselineWritten)
+        }
+        return a
+    }
+
+    /// Two devices that have each written a baseline; the one of the second device is the newest, and contains all edits.
+    private func twoWriters(_ fixture: Fixture) async throws -> (Device, newest: Device) {
+        let devices = try await fixture.devicesWithNotes("a", "z")
+        let (a, z) = (devices[0], devices[1])
+        _ = try await a.synchronize().value
+        try await write(2, by: a)
+        for device in [a, z] { _ = try await device.synchronize().value }
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        try await write(1, by: z)
+        #expect(try await z.vacuum().value.isBaselineWritten)
+        return (a, z)
+    }
+
+    @Test(
+        "Devices begin with an older store if the newest one is damaged, and are told how it's replaced",
+        arguments: [Part.store, .checkpoint],
+        [nil, "correct horse"]
+    )
+    func beginning(part: Part, password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let a = try await deviceWithTwoBaselines(fixture)
+        try damage(part, ofNewestBaselineOf: a, fixture)
+        let joiner = try fixture.device("joiner")
+        let joined = try await joiner.synchronize().value
+        #expect(joined.warnings.contains { $0.contains(Self.advice) }, "\(joined.warnings)")
+        #expect(!joined.warnings.contains { $0.contains("--generation") }, "no baseline is pulled: \(joined.warnings)")
+        #expect(try titles(joiner) == titles(a))
+        for side in [TakenSide.remote, .both] {
+            let other = try fixture.device("other-\(side)")
+            try other.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+            _ = try await other.synchronize(SynchronizationRequest(url: other.store, takenSide: side)).value
+            #expect(try titles(other) == titles(a))
+        }
+        try FileManager.default.removeItem(at: joiner.store)
+        _ = try await joiner.synchronize(SynchronizationRequest(url: joiner.store, takenSide: .remote)).value
+        #expect(try titles(joiner) == titles(a))
+        var request = SynchronizationRequest(url: a.store)
+        request.rebuildsReplica = true
+        #expect(try await a.synchronize(request).value.applied.isEmpty)
+        #expect(try titles(a) == titles(joiner))
+    }
+
+    @Test(
+        "A vacuum replaces a baseline that a verification has found damaged, and the next one has nothing to do",
+        arguments: Part.allCases,
+        [nil, "correct horse"]
+    )
+    func replacing(part: Part, password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let a = try await deviceWithTwoBaselines(fixture)
+        try damage(part, ofNewestBaselineOf: a, fixture)
+        let problems = try await a.verify().value.problems
+        #expect(!problems.isEmpty && problems.allSatisfy { $0.message.contains(Self.advice) }, "\(problems)")
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        let left = try await a.verify().value.problems
+        #expect(left.isEmpty, "\(left)")
+        #expect(try await a.vacuum().value.isBaselineWritten == false)
+        let joiner = try fixture.device("joiner")
+        let joined = try await joiner.synchronize().value
+        #expect(joined.warnings.isEmpty, "\(joined.warnings)")
+        #expect(try titles(joiner) == titles(a))
+    }
+
+    @Test("A damaged first store is replaced before the first edit, too")
+    func firstStore() async throws {
+        let fixture = try Fixture()
+        let a = try await fixture.devicesWithNotes("a")[0]
+        let path = try #require(
+            try fixture.files().keys.first { $0.contains("/1-") && $0.hasSuffix("/\(WholeStoreFile.store.rawValue)") }
+        )
+        var bytes = try #require(try fixture.files()[path])
+        bytes[bytes.count - 1] ^= 1
+        try fixture.put(bytes, at: path)
+        let joiner = try fixture.device("joiner")
+        let error = await #expect(throws: StoreSyncError.self) { try await joiner.synchronize().value }
+        #expect(error?.message.contains(Self.advice) == true, "\(error as Any)")
+        #expect(try await !a.verify().value.problems.isEmpty)
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        _ = try await joiner.synchronize().value
+        #expect(try titles(joiner) == ["first"])
+    }
+
+    @Test("Edits stay on the remote that only a baseline known to be damaged and another one contain")
+    func pruning() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, z) = try await twoWriters(fixture)
+        _ = try await a.synchronize().value
+        try damage(.store, ofNewestBaselineOf: z, fixture)
+        #expect(try await !a.verify().value.problems.isEmpty)
+        let former = try segments(of: a, fixture)
+        #expect(former.count == 2)
+        try await write(1, by: a)
+        #expect(try a.synchronizationMemory()?.removed == 0)
+        #expect(try Set(segments(of: a, fixture)).isSuperset(of: former))
+        // A second whole baseline contains them.
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        #expect(try a.synchronizationMemory()?.removed == 2)
+        #expect(try Set(segments(of: a, fixture)).isDisjoint(with: former))
+        // The damaged one stays until its own device replaces it.
+        #expect(try await !z.verify().value.problems.isEmpty)
+        _ = try await z.synchronize().value
+        #expect(try await z.vacuum().value.isBaselineWritten)
+        let problems = try await z.verify().value.problems
+        #expect(problems.isEmpty, "\(problems)")
+    }
+
+    @Test(
+        "An edited store without a replica, whose baseline is damaged, is explained, and keeps its edits",
+        arguments: [TakenSide.both, .local]
+    )
+    func editedStore(side: TakenSide) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, z) = try await twoWriters(fixture)
+        _ = try await a.synchronize().value
+        try damage(.checkpoint, ofNewestBaselineOf: z, fixture)
+        try z.execute("UPDATE note SET title = 'edited' WHERE title = 'z'")
+        let store = try Data(contentsOf: z.store)
+        try FileManager.default.removeItem(at: #require(z.state.replicas().first))
+        let error = await #expect(throws: StoreSyncError.self) { try await z.synchronize().value }
+        #expect(error?.code == .noUploadedStore && error?.message.contains("--take both") == true, "\(error as Any)")
+        #expect(try Data(contentsOf: z.store) == store)
+        _ = try await z.synchronize(SynchronizationRequest(url: z.store, takenSide: side)).value
+        _ = try await a.synchronize().value
+        #expect(try titles(z).contains("edited") && titles(z).contains("a"))
+        #expect(try titles(a) == titles(z))
+    }
+
+    @Test("After a day, a device takes edits from an older baseline if the newest one is damaged")
+    func waiting() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
+        let (a, b, c) = (all[0], all[1], all[2])
+        try await write(2, by: a)
+        _ = try await b.synchronize().value
+        for title in ["b 1", "b 2"] {
+            try b.execute("INSERT INTO note (title) VALUES ('\(title)')")
+            #expect(try await b.vacuum().value.isBaselineWritten)
+        }
+        try damage(.checkpoint, ofNewestBaselineOf: b, fixture)
+        for path in try segments(of: a, fixture) { try fixture.put(nil, at: path) }
+        #expect(try await !c.synchronize().value.waitingFor.isEmpty)
+        let late = try fixture.device("c", clockError: 25 * Self.hour)
+        let result = try await late.synchronize().value
+        #expect(result.waitingFor.isEmpty)
+        #expect(result.warnings.contains { $0.contains(Self.advice) }, "\(result.warnings)")
+        #expect(try titles(c) == titles(b))
+    }
+}
