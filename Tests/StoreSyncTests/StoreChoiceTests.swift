@@ -153,17 +153,18 @@ struct StoreChoiceTests {
 
     @Test(
         "The error of a document's info that is changed, cut off or emptied says how to give the document up",
-        arguments: [nil, 150, 0] as [Int?]
+        arguments: [(true, nil), (true, 150), (true, 0), (false, 150), (false, 0)] as [(Bool, Int?)]
     )
-    func unreadableInfo(left: Int?) async throws {
-        let fixture = try Self.fixture(isSealed: true)
+    func unreadableInfo(isSealed: Bool, left: Int?) async throws {
+        let fixture = try Self.fixture(isSealed: isSealed)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         let path = "\(fixture.hierarchy.document(fixture.document).documentInfo)"
         try Self.damage(path, leaving: left, in: fixture)
         let error = await #expect(throws: StoreSyncError.self) { try await a.removeDocument().value }
-        #expect(error?.code == .tampered)
+        #expect(error?.code == (isSealed ? .tampered : .corrupt))
+        #expect(try await a.verify().value.problems.contains { $0.message == error?.message })
         for part in ["from a backup", "remove exactly that file", "storesync remove document", "--recreate"] {
             #expect(error?.message.contains(part) == true, "\(error as Any)")
         }

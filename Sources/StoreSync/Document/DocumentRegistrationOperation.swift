@@ -91,11 +91,8 @@ public actor DocumentRegistrationOperation: Operation {
         async let keys = hooks.listIntegrityKeys(hierarchy)
         async let deleted = hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
         async let excluded = ClientNote.read(on: application.client, in: hierarchy.deletedClients, hooks)
-        let (seal, role, path) = (
-            application.seal, ApplicationSeal.Role.documentInfo(request.document), hierarchy.documentInfo
-        )
         var remote = try await RemoteState(
-            info: info.map { try DocumentInfo(seal.open($0, as: role, at: path), at: path) },
+            info: info.map { try application.seal.documentInfo($0, hierarchy) },
             missing: missing,
             clients: clients,
             keys: keys,

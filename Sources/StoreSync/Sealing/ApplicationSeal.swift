@@ -120,7 +120,11 @@ struct ApplicationSeal: Sendable, Hashable {
     /// Opens and reads the info of a document.
     func documentInfo(_ bytes: [UInt8], _ hierarchy: DocumentHierarchy) throws(StoreSyncError) -> DocumentInfo {
         let path = hierarchy.documentInfo
-        return try DocumentInfo(open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
+        do {
+            return try DocumentInfo(open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
+        } catch {
+            throw error.explained(asDocumentInfoAt: path)
+        }
     }
 
     /// The document that a note says was deleted.

@@ -69,7 +69,13 @@ extension VerificationOperation {
         let path = document.documentInfo
         var info: DocumentInfo?
         let role = ApplicationSeal.Role.documentInfo(document.document)
-        let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
+        let isThere = try await check(path, role) { bytes in
+            do {
+                info = try DocumentInfo(bytes, at: path)
+            } catch let error as StoreSyncError {
+                throw error.explained(asDocumentInfoAt: path)
+            }
+        }
         if let info, try await isStranger(info, document, context) {
             problem(path, .documentInfoPutBack)
         }
