@@ -175,13 +175,14 @@ struct SyncCatalog: Sendable {
     /// A warning that a head can't be read; only an authentic head says that there are edits.
     private func warning(of error: StoreSyncError, at name: SyncHeadName) -> String {
         guard let cause = error.cause as? CryptographyError, cause.code == .tampered else {
-            return Self.warning(ofWaitingEdits: error)
+            return Self.warning(ofWaitingEdits: SyncSegment.writtenAgain(by: name.client, error))
         }
         let path = hierarchy.syncHead(name)
-        return """
+        let ignored = """
             \(path) on the remote isn't authentic under that name, so it's ignored: it is another document's, or was changed, \
             exchanged or damaged.
             """
+        return SyncSegment.writtenAgain(by: name.client, StoreSyncError(.tampered, ignored)).message
     }
 
     private static func warning(ofWaitingEdits error: StoreSyncError) -> String {
@@ -307,7 +308,7 @@ struct SyncCatalog: Sendable {
                 .noUploadedStore,
                 """
                 \(path) on the remote has not arrived, but a newer file names it. Synchronize again later. If it stays \
-                missing, run storesync vacuum on the device that published it, or synchronize there in half an hour.
+                missing, \(SyncSegment.remedy(by: client))
                 """
             )
         }

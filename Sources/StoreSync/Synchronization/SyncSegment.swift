@@ -35,8 +35,15 @@ struct SyncSegment: Hashable, Sendable, Codable {
 
     /// Adds to the error of a damaged file how it's written again.
     static func writtenAgain(by client: RemoteIdentifier, _ error: StoreSyncError) -> StoreSyncError {
-        let remedy = "If this lasts, run storesync vacuum on client \(client)'s device, which writes it again."
-        return StoreSyncError(error.code, "\(error.message) \(remedy)", cause: error)
+        StoreSyncError(error.code, "\(error.message) If this lasts, \(remedy(by: client))", cause: error)
+    }
+
+    /// How other devices get a client's edits if its file is lost.
+    static func remedy(by client: RemoteIdentifier) -> String {
+        """
+        run storesync vacuum on client \(client)'s device, which writes it again. If that device is lost, run it on one that \
+        has these edits, and the others get them after a day, or at once with --rebuild.
+        """
     }
 
     /// The error that a client's file can be read, but isn't what another file names.

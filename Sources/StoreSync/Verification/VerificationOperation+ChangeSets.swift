@@ -26,7 +26,7 @@ extension VerificationOperation {
             var head: SyncHead?
             let path = document.syncHead(name)
             let role = ApplicationSeal.Role.syncHead(name, since: origin.identifier, of: identity)
-            try await checkLog(path, role) {
+            try await checkLog(path, role, explaining: { SyncSegment.writtenAgain(by: name.client, $0) }) {
                 head = try SyncHead($0, named: name, since: origin.identifier, at: path)
             }
             if let head { try await checkSets(of: head, identity, document, &runs) }
@@ -74,7 +74,7 @@ extension VerificationOperation {
         }
         // A client that shortens its log replaces the head first.
         if !isThere, try await hooks.fetchItem(at: document.syncHead(head.name)) != nil {
-            let advice = "Wait, or run storesync vacuum on that client's device, which publishes it again."
+            let advice = "Wait if it may be arriving; else \(SyncSegment.remedy(by: client))"
             problem(path, code: "missing", "It has not arrived, or was removed. \(advice)")
         }
         return run

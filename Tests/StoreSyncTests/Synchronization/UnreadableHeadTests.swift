@@ -46,6 +46,29 @@ struct UnreadableHeadTests {
         #expect(uploads.count == 1, "\(uploads)")
     }
 
+    @Test(
+        "A vacuum on its device replaces a damaged head, as a warning and a verification say",
+        arguments: [nil, "correct horse"]
+    )
+    func damaged(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, b) = try await devices(in: fixture)
+        try b.execute("INSERT INTO note (title) VALUES ('later')")
+        _ = try await b.synchronize().value
+        let client = try #require(try b.synchronizationMemory()?.client)
+        let head = try #require(try fixture.files().first { $0.key.contains("RecentSyncs/\(client)-") })
+        try fixture.put(head.value.dropLast(1), at: head.key)
+        let advice = "run storesync vacuum on client \(client)'s device"
+        let warnings = try await a.synchronize().value.warnings
+        #expect(warnings.contains { $0.contains(head.key) && $0.contains(advice) }, "\(warnings)")
+        let problems = try await a.verify().value.problems
+        #expect(problems.count == 1 && problems[0].message.contains(advice), "\(problems)")
+        _ = try await b.vacuum().value
+        #expect(try await a.synchronize().value.warnings.isEmpty)
+        #expect(try await a.verify().value.problems.isEmpty)
+        #expect(try a.query("SELECT title FROM note ORDER BY title") == ["later", "of b"])
+    }
+
     @Test("A vacuum removes its own device's after a day, and no head that can be read")
     func own() async throws {
         let fixture = try Fixture(password: "correct horse")
