@@ -35,4 +35,19 @@ struct IdleSynchronizationTests {
         _ = try await b.synchronize().value
         #expect(await code { try await a.synchronize().value } == .corrupt, "the news are judged with all others")
     }
+
+    @Test("It writes the damaged time of its client again half an hour later, as a verification says")
+    func damagedTime() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try await fixture.devicesWithNotes("a")[0]
+        let client = try #require(try a.synchronizationMemory()?.client)
+        let path = try #require(try fixture.files().keys.first { $0.hasSuffix("RecentSyncs/\(client).recentsync") })
+        try fixture.put(Data("damaged".utf8), at: path)
+        _ = try await a.synchronize().value
+        let problems = try await a.verify().value.problems
+        #expect(problems.count == 1 && problems[0].message.contains("half an hour after"), "\(problems)")
+        let later = try fixture.device("a", clockError: 31 * 60)
+        _ = try await later.synchronize().value
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
 }
