@@ -36,10 +36,9 @@ struct UploadCatalog: Sendable {
             let path = hierarchy.manifest(name)
             do {
                 guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
-                let opened = try seal.open(bytes, as: .manifest(name, of: identity), at: path)
-                return .success(try StoreManifest(opened, named: name, at: path))
+                return .success(try seal.manifest(bytes, named: name, of: identity, at: path))
             } catch let error as StoreSyncError {
-                return .failure(error.explained(asManifestOf: name, at: path))
+                return .failure(error)
             }
         }
         var read: ReadManifests = ([], [])

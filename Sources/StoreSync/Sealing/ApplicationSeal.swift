@@ -87,14 +87,8 @@ struct ApplicationSeal: Sendable, Hashable {
         } else {
             failure = unsealed(path)
         }
-        let error =
-            switch role {
-            case .manifest(let name, _): failure.explained(asManifestOf: name, at: path)
-            case .documentInfo: failure.explained(asDocumentInfoAt: path)
-            case .syncOrigin: failure.explained(asOriginAt: path)
-            default: failure
-            }
-        throw error
+        if case .syncOrigin = role { throw failure.explained(asOriginAt: path) }
+        throw failure
     }
 
     private func unsealed(_ path: RemotePath) -> StoreSyncError {
@@ -124,6 +118,20 @@ struct ApplicationSeal: Sendable, Hashable {
             return try DocumentInfo(open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
         } catch {
             throw error.explained(asDocumentInfoAt: path)
+        }
+    }
+
+    /// Opens and reads the manifest of an upload.
+    func manifest(
+        _ bytes: [UInt8],
+        named name: UploadName,
+        of document: DocumentIdentity,
+        at path: RemotePath
+    ) throws(StoreSyncError) -> StoreManifest {
+        do {
+            return try StoreManifest(open(bytes, as: .manifest(name, of: document), at: path), named: name, at: path)
+        } catch {
+            throw error.explained(asManifestOf: name, at: path)
         }
     }
 

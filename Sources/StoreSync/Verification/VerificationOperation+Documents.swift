@@ -22,10 +22,9 @@ extension VerificationOperation {
 
     /// Returns whether a document has been deleted, or is being deleted.
     private func isDeleted(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
-        let (path, role) = (document.documentInfo, ApplicationSeal.Role.documentInfo(document.document))
         do {
-            let bytes = try await hooks.fetchFile(at: path)
-            let info = bytes.flatMap { try? DocumentInfo(seal.open($0, as: role, at: path), at: path) }
+            let bytes = try await hooks.fetchFile(at: document.documentInfo)
+            let info = bytes.flatMap { try? seal.documentInfo($0, document) }
             let isLost = bytes == nil ? try await wasLost(document, context) : false
             return try await wasDeleted(document, info, isThere: bytes != nil || isLost)
         } catch let error as RemoteError where Self.isOfOneFile(error) {
@@ -68,14 +67,7 @@ extension VerificationOperation {
     private func checkInfo(of document: DocumentHierarchy, _ context: OperationContext) async throws -> CheckedInfo? {
         let path = document.documentInfo
         var info: DocumentInfo?
-        let role = ApplicationSeal.Role.documentInfo(document.document)
-        let isThere = try await check(path, role) { bytes in
-            do {
-                info = try DocumentInfo(bytes, at: path)
-            } catch let error as StoreSyncError {
-                throw error.explained(asDocumentInfoAt: path)
-            }
-        }
+        let isThere = try await check(path) { [seal] in info = try seal.documentInfo($0, document) }
         if let info, try await isStranger(info, document, context) {
             problem(path, .documentInfoPutBack)
         }

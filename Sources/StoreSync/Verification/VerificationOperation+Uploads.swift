@@ -76,13 +76,8 @@ extension VerificationOperation {
     ) async throws -> (manifest: StoreManifest?, isThere: Bool) {
         let path = assembler.hierarchy.manifest(name)
         var manifest: StoreManifest?
-        let role = ApplicationSeal.Role.manifest(name, of: assembler.identity)
-        let isThere = try await check(path, role) { bytes in
-            do {
-                manifest = try StoreManifest(bytes, named: name, at: path)
-            } catch let error as StoreSyncError {
-                throw error.explained(asManifestOf: name, at: path)
-            }
+        let isThere = try await check(path) { [seal] bytes in
+            manifest = try seal.manifest(bytes, named: name, of: assembler.identity, at: path)
         }
         return (manifest, isThere)
     }
