@@ -41,7 +41,8 @@ extension ApplicationSeal {
                 error.code,
                 """
                 \(path) on the remote is damaged, or still arriving. Client \(client)'s device writes it again when it next \
-                pushes or pulls, or synchronizes half an hour after the last time. If the client was removed, remove it again.
+                pushes or pulls, or when it synchronizes half an hour after the last time. If the client was removed, remove \
+                it again.
                 """,
                 cause: error
             )

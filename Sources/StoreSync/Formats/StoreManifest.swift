@@ -229,9 +229,9 @@ extension StoreSyncError {
         )
     }
 
-    /// How a damaged upload of a document is replaced whose devices merge records: no device pushes it.
+    /// How a damaged upload is replaced if the document's devices merge records, so that none of them pushes a store.
     static let ifTheDocumentSynchronizes = """
-        If the document synchronizes, run storesync verify and then storesync vacuum instead: on the device that uploaded the \
-        file, which also removes it, or on another device that has the document.
+        If the document synchronizes, run storesync verify and then storesync vacuum instead, on a device that has the \
+        document. On the device that uploaded the file, this also removes it.
         """
 }

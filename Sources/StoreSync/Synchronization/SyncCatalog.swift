@@ -178,11 +178,10 @@ struct SyncCatalog: Sendable {
             return Self.warning(ofWaitingEdits: SyncSegment.writtenAgain(by: name.client, error))
         }
         let path = hierarchy.syncHead(name)
-        let ignored = """
+        return """
             \(path) on the remote isn't authentic under that name, so it's ignored: it is another document's, or was changed, \
-            exchanged or damaged.
+            exchanged or damaged. If this lasts, \(SyncSegment.remedy(by: name.client))
             """
-        return SyncSegment.writtenAgain(by: name.client, StoreSyncError(.tampered, ignored)).message
     }
 
     private static func warning(ofWaitingEdits error: StoreSyncError) -> String {

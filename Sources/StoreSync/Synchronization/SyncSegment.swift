@@ -38,11 +38,11 @@ struct SyncSegment: Hashable, Sendable, Codable {
         StoreSyncError(error.code, "\(error.message) If this lasts, \(remedy(by: client))", cause: error)
     }
 
-    /// How other devices get a client's edits if its file is lost.
+    /// How other devices get the edits in a client's file that is missing or damaged.
     static func remedy(by client: RemoteIdentifier) -> String {
         """
-        run storesync vacuum on client \(client)'s device, which writes it again. If that device is lost, run it on one that \
-        has these edits, and the others get them after a day, or at once with --rebuild.
+        run storesync vacuum on client \(client)'s device, which writes it again. If that device is lost, run it on a \
+        device that has these edits. The others get them after a day, or at once with --rebuild.
         """
     }
 

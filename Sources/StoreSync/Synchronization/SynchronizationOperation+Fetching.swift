@@ -93,7 +93,7 @@ extension SynchronizationOperation {
                     }
                     checkpoint = copy
                 } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
-                    unreadable.append("\(failure) \(error.message)")
+                    unreadable.append("A store that may have the missing edits can't be read. \(error.message)")
                     continue
                 }
                 let found = try await context.blocking {

@@ -74,7 +74,7 @@ extension VerificationOperation {
         }
         // A client that shortens its log replaces the head first.
         if !isThere, try await hooks.fetchItem(at: document.syncHead(head.name)) != nil {
-            let advice = "Wait if it may be arriving; else \(SyncSegment.remedy(by: client))"
+            let advice = "Wait if it may still be arriving. If it stays missing, \(SyncSegment.remedy(by: client))"
             problem(path, code: "missing", "It has not arrived, or was removed. \(advice)")
         }
         return run
