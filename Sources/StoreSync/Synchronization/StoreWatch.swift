@@ -21,8 +21,8 @@ public import Operations
 /// account. All others end the sequence with the error.
 ///
 /// Changes that programs of this device make are noticed at once, in the store and in a folder that is the remote. Other
-/// storage is asked from time to time, as ``WatchPolicy`` says. So is the store while the system refuses to watch more files,
-/// of which the first synchronization warns.
+/// storage is asked from time to time, as ``WatchPolicy`` says. So is the store while the system refuses to watch more files;
+/// the first synchronization warns of that.
 public struct StoreWatch: AsyncSequence, Sendable {
     /// What happens while a store is watched.
     public enum Event: Sendable {

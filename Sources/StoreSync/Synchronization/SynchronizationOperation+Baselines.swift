@@ -215,17 +215,17 @@ extension SynchronizationOperation {
         var all: [SyncBaseline]
         /// Those whose files have all arrived, as far as listings of their folders show it.
         var complete: [SyncBaseline]
-        /// This client's uploads that a verification has found damaged.
-        var ownDamaged: Set<UploadName>
-        /// The complete ones that aren't known to be damaged.
-        var whole: [SyncBaseline]
+        /// The complete ones in which no verification on this device has found damage.
+        var undamaged: [SyncBaseline]
+        /// Whether a verification on this device has found an upload of its client damaged.
+        var hasOwnDamage: Bool
         /// The digests of their stores.
         var contents: [UploadName: ContentRoot]
         /// The uploads that aren't baselines.
         var pushes: Set<UploadName>
 
         /// The newest two that contain change sets and that aren't known to be damaged.
-        var newest: [SyncBaseline] { SyncBaseline.newest(of: whole.filter { $0.total > 0 }) }
+        var newest: [SyncBaseline] { SyncBaseline.newest(of: undamaged.filter { $0.total > 0 }) }
     }
 
     /// Finds the baselines on the remote.
@@ -237,7 +237,7 @@ extension SynchronizationOperation {
         let lists = try await listed
         let trust = try await runBlocking(on: nil) { [state, key] in try state.trust(in: stores.considered, of: key) }
         var contents: [UploadName: ContentRoot] = [:]
-        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isComplete: Bool, isWhole: Bool)? in
+        let found = manifests.compactMap { manifest -> (baseline: SyncBaseline, isComplete: Bool, isUndamaged: Bool)? in
             let isFirst = manifest.name == origin.baseline
             guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
             let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
@@ -245,27 +245,28 @@ extension SynchronizationOperation {
             let chain = try? StoreChain(manifest, among: manifests)
             return (
                 SyncBaseline(upload: manifest.name, vector: vector),
-                isComplete: chain?.isComplete(lists) ?? false, isWhole: chain?.isComplete(lists, trust) ?? false
+                isComplete: chain?.isComplete(lists) ?? false,
+                isUndamaged: chain?.isComplete(lists, trust) ?? false
             )
         }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
         return Baselines(
             all: found.map(\.baseline),
             complete: found.filter(\.isComplete).map(\.baseline),
-            ownDamaged: trust.damaged.intersection(trust.tags.keys).filter { $0.client == client },
-            whole: found.filter(\.isWhole).map(\.baseline),
+            undamaged: found.filter(\.isUndamaged).map(\.baseline),
+            hasOwnDamage: trust.damaged.intersection(trust.tags.keys).contains { $0.client == client },
             contents: contents,
             pushes: Set(manifests.filter { $0.synchronized == nil && $0.name != origin.baseline }.map(\.name))
         )
     }
 
-    /// The codes of errors that say something of one baseline, so that another one may be readable.
-    static let codesOfBaselines: Set<StoreSyncError.Code> = [
+    /// The codes of errors that concern a single baseline, so that another one may be readable.
+    static let codesOfOneBaseline: Set<StoreSyncError.Code> = [
         .corrupt, .tampered, .orphan, .noUploadedStore, .unsupportedFormat,
     ]
 
-    /// Returns what `body` makes of the first of several baselines that can be read.
+    /// Downloads the first of several baselines that can be read, and warns of each damaged one before it.
     ///
-    /// If that isn't the newest one, the log still has the edits that it lacks, as long as two baselines can be read.
+    /// The log has the edits that an older baseline lacks, as long as two baselines can be read.
     ///
     /// - Parameters:
     ///   - baselines: The baselines, the newest first.
@@ -282,7 +283,7 @@ extension SynchronizationOperation {
                 let value = try await body(baseline)
                 asideWarnings += errors.map { "An older store was used. \($0.message)" }
                 return value
-            } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
+            } catch let error as StoreSyncError where Self.codesOfOneBaseline.contains(error.code) {
                 errors.append(error)
             }
         }

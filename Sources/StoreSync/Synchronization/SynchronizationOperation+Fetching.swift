@@ -92,7 +92,7 @@ extension SynchronizationOperation {
                         continue
                     }
                     checkpoint = copy
-                } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
+                } catch let error as StoreSyncError where Self.codesOfOneBaseline.contains(error.code) {
                     unreadable.append("A store that may have the missing edits can't be read. \(error.message)")
                     continue
                 }

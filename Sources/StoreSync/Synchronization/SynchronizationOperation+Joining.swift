@@ -158,10 +158,11 @@ extension SynchronizationOperation {
         }
         if let baseline {
             do {
+                // The list is empty if the baseline is still arriving, was lost, or newer stores have replaced it.
                 return try await withFirst(readableOf: baselines.complete.filter { $0 == baseline }) {
                     try await self.beginning(with: $0, origin, context)
                 }
-            } catch let error as StoreSyncError where Self.codesOfBaselines.contains(error.code) {
+            } catch let error as StoreSyncError where Self.codesOfOneBaseline.contains(error.code) {
                 guard request.takenSide != nil else { throw incomplete(baseline.upload) }
             }
         }

@@ -5,8 +5,8 @@ import ThreadSupport
 extension SynchronizationOperation {
     /// Removes this client's former heads; a failure leaves them to the next synchronization.
     ///
-    /// A head of a copy may name more sets than the newest, though they don't count. It stays until this client has published
-    /// as many: without it, the storage would look as if it had been put back.
+    /// If a copy of this device has published more sets, its head stays until this client has published as many, even if the
+    /// copy's sets don't count. Without that head, other devices would take the storage for an older state that was put back.
     func removeFormerHeads(_ own: [SyncHeadName], _ memory: SynchronizationMemory) async {
         guard let newest = memory.newestHead else { return }
         let former = own.filter {

@@ -98,7 +98,8 @@ extension SynchronizationOperation {
 
     /// Writes a baseline if anything came since the newest one or if devices couldn't begin otherwise, and removes what is superfluous.
     ///
-    /// A baseline that a verification has found damaged doesn't count, and the next one of its client replaces it.
+    /// A baseline doesn't count if a verification on this device has found it damaged. The next baseline of its client
+    /// replaces it.
     ///
     /// If the baseline can't be written, because the storage is full, the removals come before the error.
     func vacuum(
@@ -112,8 +113,8 @@ extension SynchronizationOperation {
         (memory.baselines, memory.acknowledged) = (there, nil)
         var (baseline, failure): (WholeStoreUpload?, (any Error)?) = (nil, nil)
         // Before the first edit, the document's first store is enough, unless it was lost.
-        let isDue = sets > 0 ? there.count < 2 || there[0].total < sets : remote.whole.isEmpty
-        if isDue || !remote.ownDamaged.isEmpty {
+        let isDue = sets > 0 ? there.count < 2 || there[0].total < sets : remote.undamaged.isEmpty
+        if isDue || remote.hasOwnDamage {
             do {
                 baseline = try await writeBaseline(of: replica, &memory, context)
             } catch let error where !(error is CancellationError) {

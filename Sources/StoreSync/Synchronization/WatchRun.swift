@@ -56,8 +56,8 @@ final class WatchRun {
             for (source, changes) in signals.take() { schedule.noticed(changes, of: source) }
             switch schedule.step(at: environment.now()) {
             case .synchronize:
-                // A limit of the system may have been raised, or another program has ended.
-                if lookAtStore == nil, (try? await watchStore()) != nil { schedule.watch(.store) }
+                // The system may allow the watch by now, because a limit was raised or another program has ended.
+                if lookAtStore == nil, (try? await watchStore()) != nil { schedule.beganWatching(.store) }
                 schedule.began()
                 let handle = environment.synchronize()
                 self.handle = handle

@@ -34,7 +34,7 @@ struct WatchSchedule: Sendable {
     }
 
     private let policy: WatchPolicy
-    /// What signals its changes.
+    /// The sources that signal their changes.
     private var watched: Set<Source>
     private var changes: [Source: Changes] = [:]
     private var isDue = false
@@ -53,8 +53,8 @@ struct WatchSchedule: Sendable {
         nextSynchronization = now + policy.longestPause
     }
 
-    /// From now on, a source signals its changes.
-    mutating func watch(_ source: Source) { watched.insert(source) }
+    /// A source signals its changes from now on.
+    mutating func beganWatching(_ source: Source) { watched.insert(source) }
 
     /// What is to be done now.
     func step(at now: Duration) -> Step {
