@@ -13,8 +13,8 @@ import Glibc
 ///
 /// - No request leaves the folder: symbolic links inside are listed and removed, but never followed.
 /// - A file is written under a temporary name (`.storesync-….tmp`), synchronized with the medium and then renamed, so that
-///   neither a reader nor a crash exposes a partial file. Temporary files that a crash leaves are hidden from lists. When they
-///   haven't changed for a week, the next write to their directory removes them.
+///   neither a reader nor a crash exposes a partial file. Temporary files that a crash leaves are hidden from lists. A write
+///   to their directory removes them once they haven't changed for a week.
 /// - New files and directories get the permissions that the process's umask leaves.
 /// - Several processes and devices may use the folder at once. ``WriteCondition/ifMatches(_:)`` isn't safe against them:
 ///   file systems can't compare and rename in one step.
@@ -38,7 +38,7 @@ public actor LocalFolderBackend: RemoteBackend {
     /// Creates a backend for a folder, which needn't exist before the first request.
     ///
     /// - Parameters:
-    ///   - root: The folder. Links on the way to it are followed once: where they lead later is another remote.
+    ///   - root: The folder. Links on the way to it are followed once, now. If one leads elsewhere later, create another backend.
     ///   - identity: The name by which this device remembers the folder, where its path may change: an app's container has another
     ///     path after an update of the app, and so has a folder that the user picks. `nil` for the folder's location.
     ///   - executor: The executor on which requests block; `nil` for threads reserved for blocking calls.

@@ -28,7 +28,7 @@ struct PendingFile: Sendable {
         try source.link(name, to: directory, temporaryName)
     }
 
-    /// Gives the file its own name, atomically and durably.
+    /// Gives the file its own name, atomically and durably, and removes what crashes have left in the directory.
     ///
     /// - Parameters:
     ///   - name: The name.
@@ -64,7 +64,7 @@ struct PendingFile: Sendable {
         try? directory.unlink(temporaryName)
     }
 
-    /// How long a temporary file has to be unchanged until it counts as left by a crash, in seconds.
+    /// The number of seconds without a change after which a temporary file counts as left by a crash.
     private static let abandonedAfter = 7 * 86_400
 
     /// Removes temporary files that crashes have left in the directory.

@@ -50,10 +50,10 @@ public struct S3Configuration: Sendable {
     var minimumPartSize = S3Configuration.smallestPartSize
     /// The maximum size of a file that the server copies in one request, which tests make smaller than Amazon's.
     var largestCopy: Int64 = 5 << 30
-    /// The number of parts of a file that are sent or fetched concurrently, all of them in memory.
-    public var parallelParts = 4
-    /// The size of parts within what S3 allows.
+    /// ``partSize``, limited to the sizes that S3 allows.
     var allowedPartSize: Int { min(max(partSize, minimumPartSize), Int(PartedUpload.maximumPartSize)) }
+    /// The number of parts of a file that are sent or fetched concurrently, all of them in memory; at least 1.
+    public var parallelParts = 4
     /// The age from which an unfinished multipart upload below the prefix is aborted by the next upload.
     ///
     /// Its parts take up space, and no list of files shows them.

@@ -64,7 +64,7 @@ extension StateDirectory {
         try read { try StateSchema.fetch(Set<UploadName>.self, $0, "damagedUploads", key) ?? [] }
     }
 
-    /// What this device knows about uploads on the remote.
+    /// What this device knows about uploads on the remote: the damaged ones, and the tags of the files that it has sent.
     func trust(in names: [UploadName], of key: DocumentKey) throws -> UploadTrust {
         let tags = try uploads(for: key, .named(names)).map { ($0.name, $0.tags) }
         return UploadTrust(

@@ -34,10 +34,10 @@ extension StateDirectory {
     private func removeLeftovers(ofStoreAt path: LocalPath, in document: DocumentKey) {
         let url = URL(filePath: path.text)
         let directory = url.deletingLastPathComponent().path
-        // Behind a directory's link, the files may belong to an operation with a store there. Beside a store's link none works.
+        // An operation follows links. Its files may be in a directory to which a link leads, but never next to a store's link.
         guard directory.canonicalPath == directory, let lock = try? lock(.store(path), .exclusive) else { return }
         defer { lock.release() }
-        StoreReplacement.removeLeftovers(besides: url)
+        StoreReplacement.removeLeftovers(nextTo: url)
         try? pullJournal(of: path, in: document).remove()
     }
 
