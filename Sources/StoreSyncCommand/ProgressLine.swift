@@ -37,7 +37,7 @@ enum ProgressLine {
     }
 
     private static func write(_ line: String) {
-        // The terminal may be closed while the command continues. Stopped by Ctrl-S, it must not stop the command.
+        // A terminal that Ctrl-S has stopped must not stop the command.
         var terminal = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
         guard poll(&terminal, 1, 0) == 1 else { return }
         Terminal.show("\r\u{1B}[K\(fitted(line, columns: columns))")

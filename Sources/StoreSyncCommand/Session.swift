@@ -76,17 +76,12 @@ struct Session: Sendable {
         let supervisor = OperationSupervisor(OperationSupervisor.Configuration(logger: output.logger))
         let interruption = Interruption(cancelling: supervisor)
         do {
-            do {
-                try await body(interruption)
-            } catch {
-                // The error may be that of an operation that hadn't started, while another one still cleans up: it removes
-                // files, and switches the terminal's echo on.
-                await supervisor.shutdown(grace: .seconds(10))
-                throw error
-            }
-        } catch let code as ExitCode {
-            throw code
+            try await body(interruption)
         } catch {
+            // The error may be that of an operation that hadn't started, while another one still cleans up: it removes files,
+            // and switches the terminal's echo on.
+            await supervisor.shutdown(grace: .seconds(10))
+            if error is ExitCode { throw error }
             let failure = Failure(error, signal: interruption.signal)
             if output.verbose { Report.standardError("\(error)") }
             // After the result's error, an object would be the second one, or follow a part of the first.

@@ -24,7 +24,7 @@ enum Terminal {
     /// - Parameters:
     ///   - descriptor: The descriptor.
     ///   - event: `POLLIN` or `POLLOUT`.
-    /// - Throws: `CancellationError` if the command is interrupted before. What can be written at once is written nevertheless.
+    /// - Throws: `CancellationError` if the command is interrupted before that. Output that can be written at once still is.
     static func wait(for descriptor: Int32, _ event: Int32) throws {
         var waiting = [
             pollfd(fd: descriptor, events: Int16(event), revents: 0),
@@ -45,7 +45,7 @@ enum Terminal {
     private static func ask<Answer: Sendable>(_ body: @escaping @Sendable () throws -> Answer) async throws -> Answer {
         try await runBlocking {
             try ProgressLine.hold {
-                letSystemStopThread()
+                unblockStopSignals()
                 lacksAnswer.withLock { $0 = true }
                 do {
                     let answer = try body()
@@ -60,17 +60,20 @@ enum Terminal {
         }
     }
 
-    /// Lets the system stop a command that asks in the background of a shell, as it stops every other one, until `fg`.
+    /// Lets the system stop a command that asks in the background of a shell, until the user enters `fg`.
     ///
-    /// A thread of Dispatch blocks the signals: there, reading fails instead, and the shell's echo would be switched off.
-    private static func letSystemStopThread() {
+    /// Dispatch's threads block the signals for that. Without this call, reading would fail instead, and a question for a
+    /// password would switch off the echo of the shell.
+    private static func unblockStopSignals() {
         var signals = sigset_t()
         sigemptyset(&signals)
         for signal in [SIGTTIN, SIGTTOU] { sigaddset(&signals, signal) }
         pthread_sigmask(SIG_UNBLOCK, &signals, nil)
     }
 
-    /// Shows a text on standard error, whose terminal may be closed while the command continues, or stopped.
+    /// Writes a text to standard error.
+    ///
+    /// Failures are ignored: the terminal may be closed while the command continues, or stopped while it's interrupted.
     static func show(_ text: String) {
         try? StandardOutput.write(Array(text.utf8), to: STDERR_FILENO)
     }
@@ -136,8 +139,8 @@ enum Terminal {
     private static func withoutEcho<Result>(_ body: () throws -> Result) throws -> Result {
         var settings = termios()
         guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }
-        // Stopped by Ctrl-Z or ended by Ctrl-\, the command would leave the shell without echo. A shell may also switch it on
-        // for what is typed after `fg`.
+        // A command that Ctrl-Z stops or Ctrl-\ ends would leave the shell without echo. After `fg`, a shell may have switched
+        // the echo on, and the password would be shown.
         let actions = [SIGTSTP, SIGQUIT].map { ($0, signal($0, SIG_IGN)) }
         defer { for (number, action) in actions { signal(number, action) } }
         let former = settings
