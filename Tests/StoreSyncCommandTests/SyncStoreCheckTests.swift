@@ -105,7 +105,7 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one"])
         }
 
-        @Test("A store that was emptied isn't taken for that of an app without tables, also if the replica is lost")
+        @Test("An emptied store isn't taken for the store of an app without tables, even if the replica is lost")
         func emptied() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))

@@ -290,7 +290,7 @@ extension CommandTests {
             #expect(await child.finish().status == 0)
         }
 
-        @Test("A service manager that doesn't read what it's told doesn't stop the command")
+        @Test("A command continues if its service manager doesn't read what it's told")
         func stuckServiceManager() async throws {
             let name = "@" + (try Fixture()).folder.path
             let socket = try NotificationSocket(name)

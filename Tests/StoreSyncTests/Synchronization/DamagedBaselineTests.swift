@@ -139,7 +139,7 @@ struct DamagedBaselineTests {
         #expect(try titles(joiner) == ["first"])
     }
 
-    @Test("Edits stay on the remote that only a baseline known to be damaged and another one contain")
+    @Test("Edits stay on the remote if only one baseline that isn't known to be damaged contains them")
     func pruning() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, z) = try await twoWriters(fixture)
@@ -151,7 +151,7 @@ struct DamagedBaselineTests {
         try await write(1, by: a)
         #expect(try a.synchronizationMemory()?.removed == 0)
         #expect(try Set(segments(of: a, fixture)).isSuperset(of: former))
-        // A second whole baseline contains them.
+        // Two undamaged baselines contain them now.
         #expect(try await a.vacuum().value.isBaselineWritten)
         #expect(try a.synchronizationMemory()?.removed == 2)
         #expect(try Set(segments(of: a, fixture)).isDisjoint(with: former))
@@ -164,7 +164,7 @@ struct DamagedBaselineTests {
     }
 
     @Test(
-        "An edited store without a replica, whose baseline is damaged, is explained, and keeps its edits",
+        "If the replica is lost and the baseline of an edited store is damaged, an error says so, and no edit is lost",
         arguments: [TakenSide.both, .local]
     )
     func editedStore(side: TakenSide) async throws {

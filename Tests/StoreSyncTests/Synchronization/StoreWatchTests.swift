@@ -156,9 +156,7 @@ struct StoreWatchTests {
         }
     }
 
-    @Test(
-        "While the system watches no more files, a warning says so once, and the store is checked every minute"
-    )
+    @Test("While the system watches no more files, a warning says so once, and the store is checked every minute")
     func watchLimit() async throws {
         try await Simulation.explore(seeds: Self.seeds) { simulation in
             let scene = WatchScene(simulation)
@@ -168,7 +166,7 @@ struct StoreWatchTests {
             try #require(scene.synchronizations.count > 10)
             let warnings = scene.state.withLock(\.warnings)
             try #require(warnings.count == 1 && warnings[0].contains("fs.inotify.max_user_watches"))
-            // Now it watches the store.
+            // From here on the system watches the store.
             scene.state.withLock { $0.refusal = nil }
             try await scene.pass(100)
             let count = scene.synchronizations.count

@@ -220,7 +220,7 @@ struct SynchronizationTests {
         withExtendedLifetime(fixture) {}
     }
 
-    @Test("If the shorter of two copies' logs counts, other devices don't take it for a storage that was put back")
+    @Test("If the shorter of two copies' logs counts, other devices don't take the storage for an older state")
     func shorterCopy() async throws {
         // Which of two change sets counts depends on their digests.
         for variant in 0..<64 {
@@ -258,7 +258,7 @@ struct SynchronizationTests {
             _ = try await other.synchronize().value
             return
         }
-        Issue.record("Of no two copies the one with the shorter log counted.")
+        Issue.record("The shorter log counted in no variant.")
     }
 
     /// A device that has synchronized, and a copy of its memory and its store.
