@@ -215,7 +215,7 @@ extension SynchronizationOperation {
         var all: [SyncBaseline]
         /// Those whose files have all arrived, as far as listings of their folders show it.
         var complete: [SyncBaseline]
-        /// The complete ones in which no verification on this device has found damage.
+        /// The complete ones of which this device knows no damage, by a verification or by the tags of what it has sent.
         var undamaged: [SyncBaseline]
         /// Whether a verification on this device has found an upload of its client damaged.
         var hasOwnDamage: Bool
