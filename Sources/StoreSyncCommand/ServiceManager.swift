@@ -10,24 +10,26 @@ struct ServiceManager: Sendable {
 
     /// Tells it this process's state.
     ///
-    /// A failure changes nothing here: the service manager notices by itself that it wasn't told.
-    func notify(_ state: String) {
+    /// - Parameter state: The state, such as `READY=1`.
+    /// - Returns: Whether it was told, or there is none.
+    @discardableResult
+    func notify(_ state: String) -> Bool {
         #if os(Linux)
-        guard let socketPath else { return }
+        guard let socketPath else { return true }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         // The name of an abstract socket begins with a zero byte, for which the variable has an @.
         let name = socketPath.utf8.enumerated().map { $0 == 0 && $1 == UInt8(ascii: "@") ? 0 : $1 }
         let offset = MemoryLayout<sockaddr_un>.size - MemoryLayout.size(ofValue: address.sun_path)
-        guard name.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
+        guard name.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return }
+        guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         // A service manager that doesn't read must not stop the command.
         var patience = timeval(tv_sec: 1, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        _ = withUnsafeBytes(of: address) { address in
+        let sent = withUnsafeBytes(of: address) { address in
             address.withMemoryRebound(to: sockaddr.self) { address in
                 sendto(
                     descriptor,
@@ -39,6 +41,9 @@ struct ServiceManager: Sendable {
                 )
             }
         }
+        return sent >= 0
+        #else
+        return true
         #endif
     }
 }

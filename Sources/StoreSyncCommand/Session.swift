@@ -78,17 +78,22 @@ struct Session: Sendable {
         do {
             try await body(interruption)
         } catch {
+            let code = error as? ExitCode ?? report(error, output, interruption)
             // The error may be that of an operation that hadn't started, while another one still cleans up: it removes files,
             // and switches the terminal's echo on.
             await supervisor.shutdown(grace: .seconds(10))
-            if error is ExitCode { throw error }
-            let failure = Failure(error, signal: interruption.signal)
-            if output.verbose { Report.standardError("\(error)") }
-            // After the result's error, an object would be the second one, or follow a part of the first.
-            let isJSON = output.json && !(error is OutputError) && !StandardOutput.isCut
-            Report(isJSON: isJSON, isQuiet: output.quiet).failure(code: failure.code, message: failure.message)
-            throw ExitCode(failure.status)
+            throw code
         }
+    }
+
+    /// Reports an error, and returns the status with which the command exits.
+    private static func report(_ error: any Error, _ output: OutputOptions, _ interruption: Interruption) -> ExitCode {
+        let failure = Failure(error, signal: interruption.signal)
+        if output.verbose { Report.standardError("\(error)") }
+        // After the result's error, an object would be the second one, or follow a part of the first.
+        let isJSON = output.json && !(error is OutputError) && !StandardOutput.isCut
+        Report(isJSON: isJSON, isQuiet: output.quiet).failure(code: failure.code, message: failure.message)
+        return ExitCode(failure.status)
     }
 }
 

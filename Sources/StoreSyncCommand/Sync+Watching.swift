@@ -43,8 +43,8 @@ extension Sync {
                 } else if isWorthALine(synchronized) {
                     try report.step(line(synchronized))
                 }
-                if !isReady { service.notify("READY=1") }
-                (isReady, hasFailed) = (true, false)
+                if !isReady { isReady = service.notify("READY=1") }
+                hasFailed = false
                 progressBar.show("\(name) is up to date since \(Self.time()). Watching for changes.")
             case .failed(let error, let delay):
                 progressBar.show("")

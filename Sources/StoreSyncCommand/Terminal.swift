@@ -45,7 +45,6 @@ enum Terminal {
     private static func ask<Answer: Sendable>(_ body: @escaping @Sendable () throws -> Answer) async throws -> Answer {
         try await runBlocking {
             try ProgressLine.hold {
-                unblockStopSignals()
                 lacksAnswer.withLock { $0 = true }
                 do {
                     let answer = try body()
@@ -58,17 +57,6 @@ enum Terminal {
                 }
             }
         }
-    }
-
-    /// Lets the system stop a command that asks in the background of a shell, until the user enters `fg`.
-    ///
-    /// Dispatch's threads block the signals for that. Without this call, reading would fail instead, and a question for a
-    /// password would switch off the echo of the shell.
-    private static func unblockStopSignals() {
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        for signal in [SIGTTIN, SIGTTOU] { sigaddset(&signals, signal) }
-        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
     }
 
     /// Writes a text to standard error.

@@ -158,16 +158,6 @@ extension CommandTests {
             let words = result.output.split(whereSeparator: \.isWhitespace)
             #expect(words.count { $0 == "130" } == attempts && words.count { $0 == "echo" } == attempts, "\(result)")
         }
-
-        @Test("A command that asks in the background of a shell is stopped until it's in the foreground")
-        func background() async throws {
-            let fixture = try Fixture()
-            let register = ["register"] + (try fixture.device("laptop")).options
-            let reaction = ChildProcess.Reaction(text: "[y/n]") { $0.send("n\n") }
-            let result = try await shell(#""$@" & wait %1; fg %1"#, register, fixture, [reaction])
-            #expect(result.status == 0 && result.errorOutput.contains("Stopped"), "\(result)")
-            #expect(try !Listing(of: fixture.share).isEmpty)
-        }
         #endif
 
         @Test("The command asks before it joins an unencrypted application; yes joins, no doesn't")

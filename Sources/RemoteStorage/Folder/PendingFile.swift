@@ -69,12 +69,13 @@ struct PendingFile: Sendable {
 
     /// Removes temporary files that crashes have left in the directory.
     ///
-    /// - Parameter now: The time of the file that was just written, by the file system's clock, which all devices share.
+    /// - Parameter now: The time of the file that was just written, by the file system's clock.
     private func removeAbandoned(at now: Int) {
         for name in (try? directory.names()) ?? [] {
             guard let text = String(validating: name.dropLast(), as: UTF8.self), TemporaryName.isOne(text),
                 let status = try? directory.status(name), status.type == .regular,
-                status.st_mtim.tv_sec < now - Self.abandonedAfter
+                // A copy is a link to a file that may be old.
+                status.linkCount == 1, status.st_mtim.tv_sec < now - Self.abandonedAfter
             else { continue }
             try? directory.unlink(name)
         }

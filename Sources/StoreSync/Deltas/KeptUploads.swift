@@ -18,7 +18,7 @@ struct KeptUploads: Sendable {
     ///   - own: This device's records of its own uploads: the new one, those on the remote, and the newest published one,
     ///     if there is any, that is missing there and not included. Any other name under this client was planted, and is
     ///     ignored.
-    ///   - damaged: Uploads that can't be assembled any more.
+    ///   - damaged: Uploads with a damaged file. What builds on one of them can't be assembled any more, either.
     init(
         _ published: PublishedStores,
         by manifest: StoreManifest,
@@ -27,6 +27,9 @@ struct KeptUploads: Sendable {
     ) {
         let client = manifest.name.client
         let manifests = published.manifests + [manifest]
+        let damaged = damaged.union(
+            manifests.filter { !StoreChain.uploadsNeeded(by: [$0]).isDisjoint(with: damaged) }.map(\.name)
+        )
         let names = Set(own.map(\.name))
         let former = published.published.filter { $0.client == client && names.contains($0) }
         let undamaged = manifests.map(\.name).filter {

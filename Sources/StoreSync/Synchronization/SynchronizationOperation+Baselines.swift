@@ -217,8 +217,8 @@ extension SynchronizationOperation {
         var complete: [SyncBaseline]
         /// The complete ones of which this device knows no damage, by a verification or by the tags of what it has sent.
         var undamaged: [SyncBaseline]
-        /// Whether a verification on this device has found an upload of its client damaged.
-        var hasOwnDamage: Bool
+        /// Whether this client has published no undamaged baseline since an upload that a verification here has found damaged.
+        var isOwnDamageUnmended: Bool
         /// The digests of their stores.
         var contents: [UploadName: ContentRoot]
         /// The uploads that aren't baselines.
@@ -249,11 +249,15 @@ extension SynchronizationOperation {
                 isUndamaged: chain?.isComplete(lists, trust) ?? false
             )
         }.sorted { ($0.baseline.total, $0.baseline.upload) > ($1.baseline.total, $1.baseline.upload) }
+        let undamaged = found.filter(\.isUndamaged).map(\.baseline)
         return Baselines(
             all: found.map(\.baseline),
             complete: found.filter(\.isComplete).map(\.baseline),
-            undamaged: found.filter(\.isUndamaged).map(\.baseline),
-            hasOwnDamage: trust.damaged.intersection(trust.tags.keys).contains { $0.client == client },
+            undamaged: undamaged,
+            isOwnDamageUnmended: trust.damaged.intersection(trust.tags.keys).contains { damaged in
+                damaged.client == client
+                    && !undamaged.contains { $0.upload.client == client && $0.upload.generation > damaged.generation }
+            },
             contents: contents,
             pushes: Set(manifests.filter { $0.synchronized == nil && $0.name != origin.baseline }.map(\.name))
         )

@@ -100,7 +100,9 @@ extension SynchronizationOperation {
                     try SynchronizedStore.sets(inCheckpoint: checkpoint, after: integrated, into: inbox)
                 }
                 // Later sets alone would hide that earlier ones are missing.
-                guard baseline.isContained(in: integrated, and: sets + found) else { return [Self.baselineIsNeeded] }
+                guard baseline.isContained(in: integrated, and: sets + found) else {
+                    return unreadable + [Self.baselineIsNeeded]
+                }
                 sets += found
             }
             return unreadable

@@ -163,7 +163,7 @@ extension SynchronizationOperation {
                     try await self.beginning(with: $0, origin, context)
                 }
             } catch let error as StoreSyncError where Self.codesOfOneBaseline.contains(error.code) {
-                guard request.takenSide != nil else { throw incomplete(baseline.upload) }
+                guard request.takenSide != nil else { throw incomplete(baseline.upload, error) }
             }
         }
         switch request.takenSide {
@@ -267,7 +267,7 @@ extension SynchronizationOperation {
     }
 
     /// The error of an edited store whose edits can't be told from the document's rows.
-    private func incomplete(_ baseline: UploadName) -> StoreSyncError {
+    private func incomplete(_ baseline: UploadName, _ cause: (any Error)? = nil) -> StoreSyncError {
         StoreSyncError(
             .noUploadedStore,
             """
@@ -275,7 +275,8 @@ extension SynchronizationOperation {
             complete on the remote: it is still arriving, was lost or damaged, or newer stores have replaced it. Nothing was \
             changed. Synchronize again later. If the error stays, synchronize with --take both, which keeps the rows of the \
             store and of the document.
-            """
+            """,
+            cause: cause
         )
     }
 

@@ -114,7 +114,8 @@ extension SynchronizationOperation {
         var (baseline, failure): (WholeStoreUpload?, (any Error)?) = (nil, nil)
         // Before the first edit, the document's first store is enough, unless it was lost.
         let isDue = sets > 0 ? there.count < 2 || there[0].total < sets : remote.undamaged.isEmpty
-        if isDue || remote.hasOwnDamage {
+        // While edits are missing, the damaged upload may be the only one with them, and its owner may still restore it.
+        if isDue || remote.isOwnDamageUnmended && memory.missing?.isEmpty ?? true {
             do {
                 baseline = try await writeBaseline(of: replica, &memory, context)
             } catch let error where !(error is CancellationError) {

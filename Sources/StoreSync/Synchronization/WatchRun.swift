@@ -86,7 +86,7 @@ final class WatchRun {
         do {
             try await watchStore()
         } catch {
-            let seconds = Int(policy.longestPoll / .seconds(1))
+            let seconds = Int(min(policy.longestPoll / .seconds(1), 1e9).rounded(.up))
             warnings.append(
                 """
                 The system refuses to watch more files, so changes of the store are noticed within \(seconds) s. Close \

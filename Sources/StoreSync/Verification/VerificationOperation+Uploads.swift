@@ -21,9 +21,14 @@ extension VerificationOperation {
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
             if try await !checkUpload(name, &deltas) { present.remove(name) }
         }
+        let opened = Set(deltas.manifests.map(\.name))
         try await context.blocking { [state, damaged, key = key(of: assembler.hierarchy)] in
             // Only for documents that this device is registered with: verifying registers nothing.
-            if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
+            guard try state.integrityKey(for: key) != nil else { return }
+            // Another client's manifest that doesn't open may still be arriving.
+            let own = try state.peekClientIdentifier(for: key.application)
+            let noted = damaged.filter { opened.contains($0) || $0.client.rawValue == own }
+            try state.setDamagedUploads(noted, for: key)
         }
         try await checkMemory(memory, present, deltas.manifests, assembler)
         return deltas.manifests

@@ -37,7 +37,11 @@ struct DamagedBaselineTests {
 
     /// Changes a byte in a file of the newest baseline that a device knows.
     private func damage(_ part: Part, ofNewestBaselineOf device: Device, _ fixture: Fixture) throws {
-        let name = try #require(try device.synchronizationMemory()?.baselines.first?.upload)
+        try damage(part, of: #require(try device.synchronizationMemory()?.baselines.first), fixture)
+    }
+
+    private func damage(_ part: Part, of baseline: SyncBaseline, _ fixture: Fixture) throws {
+        let name = baseline.upload
         let files = try fixture.files().filter { path, _ in
             path.contains(name.directoryName) && path.split(separator: "/").last?.hasPrefix(part.rawValue) == true
         }
@@ -118,6 +122,20 @@ struct DamagedBaselineTests {
         let joined = try await joiner.synchronize().value
         #expect(joined.warnings.isEmpty, "\(joined.warnings)")
         #expect(try titles(joiner) == titles(a))
+    }
+
+    @Test("A vacuum replaces a damaged baseline, and what builds on it", arguments: [Part.store, .checkpoint])
+    func base(part: Part) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try await deviceWithTwoBaselines(fixture)
+        try damage(part, of: #require(try a.synchronizationMemory()?.baselines.last), fixture)
+        #expect(try await !a.verify().value.problems.isEmpty)
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        let left = try await a.verify().value.problems
+        #expect(left.isEmpty, "\(left)")
+        // Two undamaged baselines are enough.
+        _ = try await a.vacuum().value
+        #expect(try await a.vacuum().value.isBaselineWritten == false)
     }
 
     @Test("A damaged first store is replaced before the first edit, too")

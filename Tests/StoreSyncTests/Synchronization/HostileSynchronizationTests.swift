@@ -376,7 +376,7 @@ struct HostileSynchronizationTests {
         let (a, _, c) = try await devices(fixture)
         let lost = try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") }
         for path in lost { try fixture.put(nil, at: path) }
-        #expect(try await complaint(c).contains("run storesync vacuum on the device that published it"))
+        #expect(try await complaint(c).contains("run storesync vacuum on client"))
         #expect(try titles(c) == ["b 1"])
         _ = try await a.vacuum().value
         #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == lost)
