@@ -19,7 +19,7 @@ final class Mount {
     deinit {
         // The test has failed. The mount must not outlive it.
         guard isMounted,
-            let process = try? Process.run(URL(fileURLWithPath: "/usr/bin/env"), arguments: ["umount", path])
+            let process = try? Process.run(URL(fileURLWithPath: "/usr/bin/env"), arguments: ["umount", "--lazy", path])
         else { return }
         process.waitUntilExit()
     }
@@ -28,8 +28,11 @@ final class Mount {
         try await Self.run("mount", "-o", "remount,\(options)", path)
     }
 
+    /// Unmounts it, also if a file is still open there.
+    ///
+    /// Foundation opens files so that another test's process, if it starts at that moment, inherits the descriptor.
     func unmount() async throws {
-        try await Self.run("umount", path)
+        try await Self.run("umount", "--lazy", path)
         isMounted = false
     }
 
