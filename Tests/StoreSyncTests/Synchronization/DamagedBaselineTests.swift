@@ -22,19 +22,6 @@ struct DamagedBaselineTests {
         try device.query("SELECT title FROM note ORDER BY title")
     }
 
-    /// Inserts notes that are too large for a head, each in a synchronization of its own.
-    private func write(_ count: Int, by device: Device) async throws {
-        for _ in 0..<count {
-            try device.execute("INSERT INTO note (title, bytes) VALUES ('\(device.name)', randomblob(70000))")
-            _ = try await device.synchronize().value
-        }
-    }
-
-    private func segments(of device: Device, _ fixture: Fixture) throws -> [String] {
-        let client = try #require(try device.synchronizationMemory()?.client)
-        return try fixture.files().keys.filter { $0.contains("SyncChanges/\(client)/") }.sorted()
-    }
-
     /// Changes a byte in a file of the newest baseline that a device knows.
     private func damage(_ part: Part, ofNewestBaselineOf device: Device, _ fixture: Fixture) throws {
         try damage(part, of: #require(try device.synchronizationMemory()?.baselines.first), fixture)
@@ -55,7 +42,7 @@ struct DamagedBaselineTests {
     private func deviceWithTwoBaselines(_ fixture: Fixture) async throws -> Device {
         let a = try await fixture.devicesWithNotes("a")[0]
         for _ in 1...2 {
-            try await write(1, by: a)
+            try await fixture.writeLargeNotes(1, by: a)
             #expect(try await a.vacuum().value.isBaselineWritten)
         }
         return a
@@ -66,10 +53,10 @@ struct DamagedBaselineTests {
         let devices = try await fixture.devicesWithNotes("a", "z")
         let (a, z) = (devices[0], devices[1])
         _ = try await a.synchronize().value
-        try await write(2, by: a)
+        try await fixture.writeLargeNotes(2, by: a)
         for device in [a, z] { _ = try await device.synchronize().value }
         #expect(try await a.vacuum().value.isBaselineWritten)
-        try await write(1, by: z)
+        try await fixture.writeLargeNotes(1, by: z)
         #expect(try await z.vacuum().value.isBaselineWritten)
         return (a, z)
     }
@@ -164,15 +151,15 @@ struct DamagedBaselineTests {
         _ = try await a.synchronize().value
         try damage(.store, ofNewestBaselineOf: z, fixture)
         #expect(try await !a.verify().value.problems.isEmpty)
-        let former = try segments(of: a, fixture)
+        let former = try fixture.segments(of: a)
         #expect(former.count == 2)
-        try await write(1, by: a)
+        try await fixture.writeLargeNotes(1, by: a)
         #expect(try a.synchronizationMemory()?.removed == 0)
-        #expect(try Set(segments(of: a, fixture)).isSuperset(of: former))
+        #expect(try Set(fixture.segments(of: a)).isSuperset(of: former))
         // Two undamaged baselines contain them now.
         #expect(try await a.vacuum().value.isBaselineWritten)
         #expect(try a.synchronizationMemory()?.removed == 2)
-        #expect(try Set(segments(of: a, fixture)).isDisjoint(with: former))
+        #expect(try Set(fixture.segments(of: a)).isDisjoint(with: former))
         // The damaged one stays until its own device replaces it.
         #expect(try await !z.verify().value.problems.isEmpty)
         _ = try await z.synchronize().value
@@ -190,16 +177,7 @@ struct DamagedBaselineTests {
         let (a, z) = try await twoWriters(fixture)
         _ = try await a.synchronize().value
         try damage(.checkpoint, ofNewestBaselineOf: z, fixture)
-        try z.execute("UPDATE note SET title = 'edited' WHERE title = 'z'")
-        let store = try Data(contentsOf: z.store)
-        try FileManager.default.removeItem(at: #require(z.state.replicas().first))
-        let error = await #expect(throws: StoreSyncError.self) { try await z.synchronize().value }
-        #expect(error?.code == .noUploadedStore && error?.message.contains("--take both") == true, "\(error as Any)")
-        #expect(try Data(contentsOf: z.store) == store)
-        _ = try await z.synchronize(SynchronizationRequest(url: z.store, takenSide: side)).value
-        _ = try await a.synchronize().value
-        #expect(try titles(z).contains("edited") && titles(z).contains("a"))
-        #expect(try titles(a) == titles(z))
+        try await fixture.expectEditIsKept(of: z, besides: a, taking: side)
     }
 
     @Test("After a day, a device takes edits from an older baseline if the newest one is damaged")
@@ -207,14 +185,14 @@ struct DamagedBaselineTests {
         let fixture = try Fixture(password: "correct horse")
         let all = try await fixture.devicesWithNotes("a", "b", "c")
         let (a, b, c) = (all[0], all[1], all[2])
-        try await write(2, by: a)
+        try await fixture.writeLargeNotes(2, by: a)
         _ = try await b.synchronize().value
         for title in ["b 1", "b 2"] {
             try b.execute("INSERT INTO note (title) VALUES ('\(title)')")
             #expect(try await b.vacuum().value.isBaselineWritten)
         }
         try damage(.checkpoint, ofNewestBaselineOf: b, fixture)
-        for path in try segments(of: a, fixture) { try fixture.put(nil, at: path) }
+        for path in try fixture.segments(of: a) { try fixture.put(nil, at: path) }
         #expect(try await !c.synchronize().value.waitingFor.isEmpty)
         let late = try fixture.device("c", clockError: 25 * Self.hour)
         let result = try await late.synchronize().value
