@@ -182,7 +182,7 @@ let package = Package(
         // How two states of a file are compared, without keys.
         .target(
             name: "ContentDigests",
-            dependencies: [sodium, "FileSupport", "ByteCoding"]
+            dependencies: [sodium, "FileSupport", "ByteCoding", "ThreadSupport"]
         ),
         // How all of this package's databases are opened and read as files, and how a database is found unchanged.
         .target(

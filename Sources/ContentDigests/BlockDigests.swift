@@ -72,7 +72,7 @@ package struct BlockDigests: Hashable, Sendable {
     package func match(_ blocks: [UInt8], at offset: Int64, by pages: PageHash) -> Bool {
         let first = Int(offset / Int64(blockSize)) * digestByteCount
         let found = digests(ofPages: pages.digests(of: blocks), by: pages)
-        return bytes.dropFirst(first).prefix(found.count).elementsEqual(found)
+        return bytes.dropFirst(first).prefix(found.count) == found[...]
     }
 
     private func isSame(_ block: Int, in former: BlockDigests) -> Bool {

@@ -26,9 +26,13 @@ package struct DatabasePages: Sendable {
 
     /// The size of the write-ahead log in bytes; 0 if there is none.
     package static func logSize(of db: Database) throws -> Int64 {
-        guard try usesLog(db) else { return 0 }
+        try usesLog(db) ? sizeOfUsedLog(of: db) : 0
+    }
+
+    /// The size of the write-ahead log of a database that uses one, in bytes: it takes no statement.
+    package static func sizeOfUsedLog(of db: Database) throws -> Int64 {
         // A log that can't be seen may hold anything.
-        return try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? .max
+        try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? .max
     }
 
     private static func usesLog(_ db: Database) throws -> Bool {

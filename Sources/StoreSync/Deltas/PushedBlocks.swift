@@ -1,4 +1,5 @@
 import ContentDigests
+import FileSupport
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -74,9 +75,9 @@ extension PushedBlocks.File {
     /// Blocks.
     func read() -> PushedBlocks? {
         guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
-            let data = try? Data(contentsOf: url)
+            let bytes = try? OpenFile(path: url.path, O_RDONLY).read(at: 0, upTo: size)
         else { return nil }
-        return Self.decode(Array(data))
+        return Self.decode(bytes)
     }
 
     /// Writes the blocks; if that fails, the next push is a whole copy.
@@ -95,12 +96,13 @@ extension PushedBlocks.File {
 
     static func decode(_ bytes: [UInt8]) -> PushedBlocks? {
         let body = bytes.dropLast(checksumByteCount)
-        guard bytes.suffix(checksumByteCount).elementsEqual(checksum([Array(body)])),
-            let (subject, headByteCount) = head.decode(PushedBlocks.Subject.self, from: body),
+        guard let (subject, headByteCount) = head.decode(PushedBlocks.Subject.self, from: body) else { return nil }
+        let pieces = [Array(body.prefix(headByteCount)), Array(body.dropFirst(headByteCount))]
+        guard bytes.suffix(checksumByteCount) == checksum(pieces)[...],
             let digests = BlockDigests(
                 blockSize: subject.blockSize,
                 byteCount: subject.byteCount,
-                bytes: Array(body.dropFirst(headByteCount))
+                bytes: pieces[1]
             )
         else { return nil }
         return PushedBlocks(subject, digests)

@@ -95,7 +95,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
 
     private func logBytes(_ db: Database) throws -> Int64 {
         do {
-            return try DatabasePages.logSize(of: db)
+            return try DatabasePages.sizeOfUsedLog(of: db)
         } catch {
             throw unreadable(error)
         }

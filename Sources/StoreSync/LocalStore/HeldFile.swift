@@ -87,9 +87,10 @@ final class HeldFile: HeldStore {
     private func isStill(_ root: ContentRoot, on executor: (any TaskExecutor)?) async throws -> Bool {
         try store.steps.reached("store read")
         guard store.fingerprint == fingerprint else { return false }
-        let found = try await ContentRoot.of(fileAt: store.url, store.pages, on: executor).root
+        let found = try await FileDigester(store.pages)
+            .digests(ofBytes: byteCount, on: executor) { [self] in try readInPlace(at: $0, upTo: $1) }
         try StoreSnapshot.refuseSideFiles(of: store)
-        return found == root && store.fingerprint == fingerprint
+        return found.root == root && store.fingerprint == fingerprint
     }
 
     func release() {

@@ -1,7 +1,6 @@
 import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// One state of a local store, which is read as a file.
@@ -80,8 +79,7 @@ enum TakenStore: Sendable {
     /// Its digest, which may require reading the store.
     func contentRoot(on executor: (any TaskExecutor)?) async throws -> ContentRoot {
         if case .copied(let snapshot) = self, let root = snapshot.knownRoot { return root }
-        let content = try await content(on: executor)
-        return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, pages, on: $0) }.root
+        return try await digests(withBlocks: false, on: executor).root
     }
 
     /// Reads the store for its digest and, if requested, the digests of its blocks.
@@ -90,10 +88,8 @@ enum TakenStore: Sendable {
         on executor: (any TaskExecutor)?
     ) async throws -> FileDigests {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
-        let content = try await content(on: executor)
-        return try await SealingWorkers.withWorkers { workers in
-            try await FileDigests.of(content, blockSize: blockSize, pages, on: workers)
-        }
+        return try await FileDigester(blockSize: blockSize, pages)
+            .digests(ofBytes: byteCount, on: executor) { try read(at: $0, upTo: $1) }
     }
 
     /// Reads a part of the store.

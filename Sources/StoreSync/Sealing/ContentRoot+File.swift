@@ -1,7 +1,6 @@
 import ContentDigests
 import Foundation
-import RemoteStorage
-import SyncCryptography
+import ThreadSupport
 
 extension ContentRoot {
     /// Digests a file of this device, on all cores.
@@ -17,7 +16,8 @@ extension ContentRoot {
         _ pages: PageHash,
         on executor: (any TaskExecutor)?
     ) async throws -> (byteCount: Int64, root: ContentRoot) {
-        let content = try await RemoteContent.file(at: url, executor: executor)
-        return try await SealingWorkers.withWorkers { try await of(content, pages, on: $0) }
+        let snapshot = try await runBlocking(on: executor) { try StoreSnapshot(at: url, pages) }
+        let digests = try await TakenStore.copied(snapshot).digests(withBlocks: false, on: executor)
+        return (digests.byteCount, digests.root)
     }
 }

@@ -60,7 +60,6 @@ struct OutgoingFile: Sendable {
             var digested = DigestedContent(plain, form.pages, on: workers) { digests in
                 pass.withLock { $0 = Pass(digests: digests, storedBytes: digests.byteCount, seal: nil) }
             }
-            digested.blockSize = form.blockSize
             digested.prefix = form.prefix
             digested.onChunk = form.onChunk
             // A backend may not read an empty file.

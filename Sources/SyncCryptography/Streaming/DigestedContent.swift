@@ -8,9 +8,6 @@ package import ContentDigests
 /// cancelled pass ends within one chunk.
 package struct DigestedContent<Source: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Source.Element == [UInt8] {
-    /// The size in bytes of the blocks to digest too; `nil` for none.
-    package var blockSize: Int?
-
     /// The beginning of the file that was digested before: the source gives the bytes after it.
     package var prefix: NotedPrefix?
 
@@ -67,7 +64,7 @@ where Source.Element == [UInt8] {
             self.content = content
             bytes = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
-            digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize, content.pages)
+            digester = content.prefix?.digester ?? FileDigester(content.pages)
             index = content.prefix?.chunks.count ?? 0
         }
 

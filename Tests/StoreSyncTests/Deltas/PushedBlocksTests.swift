@@ -17,15 +17,12 @@ struct PushedBlocksTests {
     }
 
     private func blocks(_ count: Int = 30_000) async throws -> PushedBlocks {
-        let content = RemoteContent((0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) })
-        let summary = try await SealingWorkers.withWorkers {
-            try await FileDigests.of(
-                content,
-                blockSize: 4096,
-                EpochKey(master: MasterKey(), epoch: UUID()).pageHash,
-                on: $0
-            )
-        }
+        let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) }
+        let summary = try await FileDigester(
+            blockSize: 4096,
+            EpochKey(master: MasterKey(), epoch: UUID()).pageHash
+        )
+        .digests(ofBytes: Int64(count), on: nil) { Array(content.dropFirst(Int($0)).prefix($1)) }
         let digests = try #require(summary.blocks)
         return PushedBlocks(
             PushedBlocks.Subject(
