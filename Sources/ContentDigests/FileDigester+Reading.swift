@@ -1,10 +1,9 @@
-import Foundation
 import ThreadSupport
 
 extension FileDigester {
     /// Reads and digests a file of this device, on all cores.
     ///
-    /// As many threads as there are cores each read a block, and digest it while it's in the core's cache.
+    /// Each thread reads a block, and digests it while it's in the core's cache.
     ///
     /// - Parameters:
     ///   - byteCount: The size of the file, in bytes.
@@ -19,20 +18,13 @@ extension FileDigester {
     ) async throws -> FileDigests {
         let pages = pages
         let reading = Locked(BlockReading(byteCount: byteCount, digester: self))
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<ProcessInfo.processInfo.activeProcessorCount {
-                group.addTask {
-                    try await runBlocking(on: executor) {
-                        while let block = reading.withLock({ $0.take() }) {
-                            try Task.checkCancellation()
-                            let bytes = try read(block.lowerBound, block.count)
-                            let digests = ChunkDigests(of: bytes, chunkSize: ContentRoot.blockSize, by: pages)
-                            reading.withLock { $0.finish(block, digests) }
-                        }
-                    }
-                }
+        try await runBlockingOnAllCores(on: executor) {
+            while let block = reading.withLock({ $0.take() }) {
+                try Task.checkCancellation()
+                let bytes = try read(block.lowerBound, block.count)
+                let digests = ChunkDigests(of: bytes, chunkSize: ContentRoot.blockSize, by: pages)
+                reading.withLock { $0.finish(block, digests) }
             }
-            try await group.waitForAll()
         }
         return reading.withLock { $0.digester.finalize() }
     }

@@ -1,7 +1,7 @@
 import ByteCoding
 import SyncCryptography
 
-/// Parses a delta as it arrives, in pieces of any size, and refuses what no ``DeltaWriter`` writes.
+/// Parses a delta as it arrives, in pieces of any size, and refuses what no ``DeltaPlan`` writes.
 ///
 /// The numbers in the delta, however large, never decide how much memory is allocated.
 struct DeltaReader: Sendable {
