@@ -28,7 +28,8 @@ struct RenamedRows {
                 let row = RowReference(change.table, change.row)
                 guard case .insert = change.edit, case .numbered(inserter.set.header.id.client, _) = change.row,
                     state.schema.numberedTable(change.table) == change.table,
-                    try inserter.mayHaveCopy || !isRestored(row)
+                    // Another device has restored a row that is there, and may have edited it since.
+                    try inserter.mayHaveCopy || state.row(row) == nil
                 else { continue }
                 try rename(row, by: client)
             }
@@ -62,12 +63,6 @@ struct RenamedRows {
     }
 
     // MARK: The store's rows
-
-    /// Whether the state has a row as the store has it.
-    private func isRestored(_ row: RowReference) throws -> Bool {
-        guard let present = try state.row(row) else { return false }
-        return try ReplicaPending(state).base(row) == present.image
-    }
 
     private mutating func rename(_ row: RowReference, by client: ClientID) throws {
         guard names[row] == nil else { return }

@@ -135,7 +135,7 @@ extension Replica {
     ///
     /// What they overwrite is found by its value and logged. If other devices may know any of them, the device has to be a new
     /// client by then. Rows that only a removal took out keep their names: another device may have restored them since. Rows
-    /// of late sets keep theirs if another device has restored them as they are.
+    /// of late sets keep theirs if another device has restored them.
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.

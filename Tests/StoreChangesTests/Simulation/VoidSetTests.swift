@@ -125,8 +125,11 @@ struct VoidSetTests {
         }
     }
 
-    @Test("A row of a late set that another device has restored is there once when its device publishes it again")
-    func restoredRow() throws {
+    @Test(
+        "A row of a late set that another device has restored is there once when its device publishes it again",
+        arguments: [false, true]
+    )
+    func restoredRow(isEdited: Bool) throws {
         let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
         let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
         let phone = try SimulatedDevice("phone", schemaSQL: schema)
@@ -147,6 +150,10 @@ struct VoidSetTests {
         let lost = try #require(try laptop.loggedConflicts().first)
         #expect(lost.conflict.rule == .setVoid)
         #expect(try laptop.restore(lost.number, at: 30))
+        if isEdited {
+            try laptop.edit("UPDATE note SET title = 'edited' WHERE title = 'of the phone'")
+            try #require(try laptop.capture(at: 35) != nil)
+        }
 
         try phone.learn(tablet.sets + laptop.sets, heads: [head], removals: [:])
         #expect(try phone.hasLostIdentity())
@@ -165,6 +172,8 @@ struct VoidSetTests {
             )
             #expect(try device.content().rows.mapValues(\.cells) == laptop.content().rows.mapValues(\.cells))
         }
+        let overwritten = try laptop.conflicts().filter { $0.rule == .overwritten }.map(\.lost)
+        #expect(overwritten == (isEdited ? [["title": .value(.text(Array("edited".utf8)))]] : []))
     }
 
     private static let arguments = TestDepth.seeds(quick: 5, deep: 20_000)
