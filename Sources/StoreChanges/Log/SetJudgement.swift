@@ -22,7 +22,7 @@ package struct SetJudgement {
     let entries: [SetReference: LogEntry]
     /// For the last set that a prefix has of a client, the client's later sets that don't follow it.
     private let unrelated: [SetReference: Set<SetReference>]
-    /// The unknown sets that heads list as void.
+    /// The sets that heads list as void, also unknown ones.
     private let listed: [SetReference: UInt64]
     /// The known sets that are void.
     package private(set) var void: Set<SetReference> = []
@@ -167,15 +167,16 @@ package struct SetJudgement {
 
     /// The sets of which no copy is known: no other set has the number of one, or the number of a set before it.
     ///
-    /// A row that has the name of a new row of such a set, and holds the same, is that row: another device has restored it.
+    /// A row that has the name of a new row of such a set is that row: another device has restored it.
     package func setsWithoutCopies() -> Set<SetReference> { setsWithoutCopies { _ in 0 } }
 
     /// The sets without copies after a number of their client, which may exclude all of its sets.
     private func setsWithoutCopies(after last: (ClientID) -> UInt64?) -> Set<SetReference> {
         var sets: Set<SetReference> = []
-        let byNumber = Dictionary(grouping: entries.values, by: \.header.id)
+        // Of a copy's set, only what the heads of other devices list may have arrived.
+        let byNumber = Dictionary(grouping: Set(entries.keys).union(listed.keys), by: \.id)
         for (id, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
-            guard let last = last(id.client), copies.count == 1, let set = copies.first,
+            guard let last = last(id.client), copies.count == 1, let set = entries[copies[0]],
                 id.sequence > max(last, knowledge.stable?.vector[id.client]?.sequence ?? 0), !set.isWithdrawn,
                 isRooted(set), set.predecessor.map({ !isVoid($0) || sets.contains($0) }) ?? true
             else { continue }

@@ -101,6 +101,14 @@ struct SetJudgementTests {
         let copy = TestLog.set("A", at: 4, after: base)
         let judgement = SetJudgement([base, second, third, copy], late)
         #expect(judgement.setsWithoutCopies() == [base.reference])
+        let listed = Self.knowledge(
+            prefix: TestLog.prefix(base, TestLog.set("B", at: 6)),
+            voids: [VoidSet(copy.reference, lastSequence: 1)]
+        )
+        #expect(
+            SetJudgement([base, second, third], listed).setsWithoutCopies() == [base.reference],
+            "a head lists the copy's set, which never arrived"
+        )
     }
 
     @Test("A set that sorts before the end of a published prefix, which lacks it, doesn't count")

@@ -220,8 +220,11 @@ struct RemovedClientTests {
         }
     }
 
-    @Test("Rows of a removed device and of its copy have the same names, and both are there when the devices come back")
-    func copiedDevice() throws {
+    @Test(
+        "Rows of a removed device and of its copy have the same names, and both are there when the devices come back",
+        arguments: [true, false]
+    )
+    func copiedDevice(haveSetsOfEachOther: Bool) throws {
         try bring(at: 1)
         let copy = try SimulatedDevice(copying: phone)
         for (device, title) in [(phone, "of the phone"), (copy, "of the copy")] {
@@ -229,11 +232,14 @@ struct RemovedClientTests {
             try device.capture(at: 10)
             try device.notePublication()
         }
-        try phone.integrate(copy.sets)
-        try copy.integrate(phone.sets)
-        try laptop.integrate(phone.sets + copy.sets)
+        if haveSetsOfEachOther {
+            try phone.integrate(copy.sets)
+            try copy.integrate(phone.sets)
+            try laptop.integrate(phone.sets + copy.sets)
+        }
         let first = try comeBack(as: "another", at: 20)
-        try copy.integrate(first)
+        // If the copy never gets the device's void set, a head tells of it.
+        try copy.learn(first, heads: haveSetsOfEachOther ? [] : [phone.publishHead()], removals: [copy.client: 1])
         let second = try comeBack(copy, as: "third", at: 30)
         for device in [laptop, phone] { try device.integrate(second) }
         for device in [laptop, phone, copy] {
