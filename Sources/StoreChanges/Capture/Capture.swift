@@ -5,6 +5,7 @@ struct Capture {
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private let names: RowNames
+    private let writtenAgain: RowWrittenAgain?
     private var changes: CapturedChanges
     /// Whether the capture includes a change; it includes all unless the user has said otherwise.
     private let includes: (Change) throws -> Bool
@@ -26,7 +27,7 @@ struct Capture {
     ///   - state: The replica, in a write transaction.
     ///   - client: This device.
     ///   - changes: Where the changes go.
-    ///   - insertedAgain: A row that the user has just restored.
+    ///   - writtenAgain: A row that the user has just restored.
     ///   - includes: Whether the capture includes a change.
     /// - Throws: `DatabaseError`.
     init(
@@ -34,14 +35,15 @@ struct Capture {
         _ state: ReplicaState,
         by client: ClientID,
         into changes: CapturedChanges,
-        insertedAgain: RowInsertedAgain? = nil,
+        writtenAgain: RowWrittenAgain? = nil,
         where includes: @escaping (Change) throws -> Bool = { _ in true }
     ) throws {
         self.store = store
         self.state = state
         self.changes = changes
         self.includes = includes
-        names = try RowNames(in: store, state, by: client, insertedAgain: insertedAgain)
+        self.writtenAgain = writtenAgain
+        names = try RowNames(in: store, state, by: client, writtenAgain: writtenAgain)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
     }
@@ -146,7 +148,7 @@ struct Capture {
     ///
     /// SQLite does so only with numbers above those of all other rows, and never with `AUTOINCREMENT`. So these rows are
     /// above all that survive. A row survives if a value does that isn't its column's default; where a row has only
-    /// one such value, its change is taken for an edit.
+    /// one such value, its change is taken for an edit. A row that the user has just restored survives.
     private func reusedNumbers(of table: StoreTable) throws -> [(number: Int64, former: RowName)] {
         guard table.reusesNumbers else { return [] }
         let defaults = table.table.defaults
@@ -160,7 +162,8 @@ struct Capture {
             let informative = try state.schema.table(table.name).cells(base).filter {
                 !$0.value.isNull && $0.value != defaults[$0.key]
             }
-            guard informative.count > 1, let row = try table.row(numbered: number),
+            guard informative.count > 1, writtenAgain?.row != RowReference(table.name, name),
+                let row = try table.row(numbered: number),
                 informative.allSatisfy({ row.cells[$0.key] != $0.value })
             else { break }
             reused.append((number, name))

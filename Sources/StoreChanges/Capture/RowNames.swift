@@ -1,8 +1,8 @@
-/// A row that was deleted, and that is in the store again since the user restored it.
+/// A row that the user has just restored: it was deleted, or held other values.
 ///
-/// No number tells that it's the same row, so it has its former name only in the capture that follows at once. If the process
-/// dies before that, the next capture takes it for a new row.
-struct RowInsertedAgain {
+/// Neither its number nor its values tell that it's the same row, so only the capture that follows at once knows. If the
+/// process dies before that, the next capture may take it for a new row.
+struct RowWrittenAgain {
     /// The row by its former name.
     var row: RowReference
     /// Its integer key in the store.
@@ -18,7 +18,7 @@ final class RowNames {
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private let client: ClientID
-    private let insertedAgain: RowInsertedAgain?
+    private let writtenAgain: RowWrittenAgain?
     private var tables: [String: ReferencedNames] = [:]
     /// The names after it are those of rows that this capture found new.
     private let lastCounter: Int64
@@ -31,18 +31,18 @@ final class RowNames {
     ///   - store: A connection in a read transaction.
     ///   - state: The replica, in a write transaction.
     ///   - client: Who inserted the rows that have no name yet. The rows of the first baseline have their numbers as names.
-    ///   - insertedAgain: A row that gets its former name.
+    ///   - writtenAgain: A row that gets its former name.
     /// - Throws: `DatabaseError`.
     init(
         in store: SQLConnection,
         _ state: ReplicaState,
         by client: ClientID,
-        insertedAgain: RowInsertedAgain? = nil
+        writtenAgain: RowWrittenAgain? = nil
     ) throws {
         self.store = store
         self.state = state
         self.client = client
-        self.insertedAgain = insertedAgain
+        self.writtenAgain = writtenAgain
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
         lastCounter = try numbers.lastCounter()
@@ -104,8 +104,8 @@ final class RowNames {
     /// Gives a row a new name, because the user inserted it; the restored row gets its former one.
     @discardableResult
     func create(_ number: Int64, in table: String) throws -> RowName {
-        let isRestored = insertedAgain?.row.table == table && insertedAgain?.number == number
-        let name = try (isRestored ? insertedAgain?.row.row : nil) ?? numbers.createName(in: table, by: client)
+        let isRestored = writtenAgain?.row.table == table && writtenAgain?.number == number
+        let name = try (isRestored ? writtenAgain?.row.row : nil) ?? numbers.createName(in: table, by: client)
         try numbers.setNumber(number, of: RowReference(table, name))
         return name
     }

@@ -64,10 +64,10 @@ extension Replica {
     ///   - number: The number of the entry.
     ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
     ///   - time: The present time, in milliseconds since 1970.
-    /// - Returns: A row that was inserted again, for the next capture to give it its former name.
+    /// - Returns: The row, for the next capture to know it; `nil` if it has another name, or needs no help.
     /// - Throws: ``StoreChangesError`` with `conflictNotFound`, or `cannotRestore` if the store can't hold what was lost any
     ///   more; ``MissingSets`` if nothing can be captured yet; `DatabaseError` if the store's constraints refuse it.
-    func restore(_ number: Int64, in store: Database, at time: UInt64) throws -> RowInsertedAgain? {
+    func restore(_ number: Int64, in store: Database, at time: UInt64) throws -> RowWrittenAgain? {
         let sql = "\(Self.selectConflicts) WHERE number = ?"
         guard let logged = try db.first(sql, [.integer(number)]).flatMap(conflict), logged.conflict.hasLoss else {
             throw StoreChangesError(
@@ -86,7 +86,6 @@ extension Replica {
         // The number of a row that is gone may be a newer row's.
         let isInStore = try isCounted || ReplicaPending(state).base(entry.row) != nil
         let present = isInStore ? try table.row(entry.row) : nil
-        var insertedAgain: RowInsertedAgain?
         if let present, !isCounted {
             try writeAgain(logged, over: present, in: table, at: time)
         } else {
@@ -97,10 +96,16 @@ extension Replica {
                     "it was restored already, and \(table.name) has the row"
                 )
             }
-            insertedAgain = try insertAgain(logged, in: table)
+            try insertAgain(logged, in: table)
         }
         try noteRestored(logged)
-        return insertedAgain
+        // The name of a row that was merged leads to the other one.
+        guard state.schema.hasIntegerKey(table.name), try state.alias(state.schema.aliasKey(of: entry.row)) == nil,
+            let key = try ReplicaNumbers(state).number(of: entry.row)
+        else {
+            return nil
+        }
+        return RowWrittenAgain(row: entry.row, number: key)
     }
 
     /// Writes what a conflict lost into the row, which is there.
@@ -126,9 +131,8 @@ extension Replica {
     /// - Parameters:
     ///   - logged: The entry.
     ///   - table: The row's table.
-    /// - Returns: The row, for the next capture to give it its former name; `nil` if it has another name, or needs no help.
     /// - Throws: ``StoreChangesError`` with `cannotRestore`; `DatabaseError`.
-    private func insertAgain(_ logged: LoggedConflict, in table: StoreTable) throws -> RowInsertedAgain? {
+    private func insertAgain(_ logged: LoggedConflict, in table: StoreTable) throws {
         let (number, row) = (logged.number, logged.conflict.row)
         let lost = logged.conflict.lost.filter { table.table.columns.contains($0.key) }
         // A row that has no cells outside its key is lost without any.
@@ -138,18 +142,10 @@ extension Replica {
         let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table.table) : StoredRow(table.table, lost)
         let restored = RestoredRow(number: number, row: row, stored: stored, columns: Set(table.table.columns))
         try refuseMissingParents(of: restored, in: table)
-        let hasIntegerKey = state.schema.hasIntegerKey(row.table)
         // Its former number may be another row's by now.
-        if hasIntegerKey { try StoreWriter(to: table.store, state).assignNumber(row) }
+        if state.schema.hasIntegerKey(row.table) { try StoreWriter(to: table.store, state).assignNumber(row) }
         try table.insert(row, stored)
         try refuseDanglingReferences(of: restored, in: table)
-        // The name of a row that was merged leads to the other one.
-        guard hasIntegerKey, try state.alias(state.schema.aliasKey(of: row)) == nil,
-            let key = try ReplicaNumbers(state).number(of: row)
-        else {
-            return nil
-        }
-        return RowInsertedAgain(row: row, number: key)
     }
 
     /// A row as an entry is about to restore it.

@@ -75,7 +75,7 @@ package final class Replica {
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - pages: The store's pages in the same transaction; `nil` if all rows are to be compared.
-    ///   - insertedAgain: A row that the user has just restored.
+    ///   - writtenAgain: A row that the user has just restored.
     /// - Returns: The sets; none if nothing changed.
     /// - Throws: `DatabaseError`; ``MissingSets``; ``StoreChangesError``.
     func capture(
@@ -83,7 +83,7 @@ package final class Replica {
         at time: UInt64,
         allowsDeletions: Bool = false,
         since pages: RememberedPages?,
-        insertedAgain: RowInsertedAgain? = nil
+        writtenAgain: RowWrittenAgain? = nil
     ) throws -> [OwnSet] {
         let seen = try storeSeen()
         let isMigration = try endsMigration()
@@ -93,7 +93,7 @@ package final class Replica {
             state,
             by: client,
             into: captured,
-            insertedAgain: insertedAgain
+            writtenAgain: writtenAgain
         )
         var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)

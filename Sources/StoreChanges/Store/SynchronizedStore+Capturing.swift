@@ -21,7 +21,7 @@ extension SynchronizedStore {
     func recordChangesLocked(
         allowsDeletions: Bool,
         taking side: TakenSide? = nil,
-        insertedAgain: RowInsertedAgain? = nil
+        writtenAgain: RowWrittenAgain? = nil
     ) throws -> [OwnSet] {
         try replicaDatabase.write { _ in
             let side = try recover(taking: side)
@@ -29,7 +29,7 @@ extension SynchronizedStore {
             if side == nil { _ = try replica.captureVoidSetsAgain(at: now().millisecondsSince1970) }
             guard try unchangedVersion(taking: side) == nil else { return [] }
             return try captureSnapshot(readingPages: side == nil) {
-                try capture($0, allowsDeletions: allowsDeletions, taking: side, insertedAgain: insertedAgain)
+                try capture($0, allowsDeletions: allowsDeletions, taking: side, writtenAgain: writtenAgain)
             }
         }
     }
@@ -134,7 +134,7 @@ extension SynchronizedStore {
         _ view: View,
         allowsDeletions: Bool,
         taking side: TakenSide? = nil,
-        insertedAgain: RowInsertedAgain? = nil
+        writtenAgain: RowWrittenAgain? = nil
     ) throws -> [OwnSet] {
         if let side {
             return try replica.capture(view.db, taking: side, at: view.time, allowsDeletions: allowsDeletions)
@@ -146,7 +146,7 @@ extension SynchronizedStore {
             at: view.time,
             allowsDeletions: allowsDeletions,
             since: view.pages,
-            insertedAgain: insertedAgain
+            writtenAgain: writtenAgain
         )
     }
 

@@ -32,15 +32,15 @@ extension SynchronizedStore {
             // A new row may have got the number of a row that was deleted since the last capture.
             let edits = try recordChangesLocked(allowsDeletions: false)
             let row = try write(number)
-            return try edits + recordChangesLocked(allowsDeletions: false, insertedAgain: row)
+            return try edits + recordChangesLocked(allowsDeletions: false, writtenAgain: row)
         }
     }
 
-    /// Writes into the store what a conflict lost, and returns a row that it inserted.
-    private func write(_ number: Int64) throws -> RowInsertedAgain? {
+    /// Writes into the store what a conflict lost, and returns the row.
+    private func write(_ number: Int64) throws -> RowWrittenAgain? {
         try replicaDatabase.write { _ in
             do {
-                var row: RowInsertedAgain?
+                var row: RowWrittenAgain?
                 try store.write(foreignKeys: true) { db in
                     try refuseOtherStore(db)
                     row = try replica.restore(number, in: db, at: now().millisecondsSince1970)

@@ -309,7 +309,7 @@ final class SimulatedDevice {
         at time: UInt64 = 0,
         allowsDeletions: Bool = true,
         readsPages: Bool = true,
-        insertedAgain: RowInsertedAgain? = nil
+        writtenAgain: RowWrittenAgain? = nil
     ) throws -> SyncChangeSet? {
         let captured = try replicaDatabase.write { _ in
             _ = try store.read { try replica.recover($0) }
@@ -320,7 +320,7 @@ final class SimulatedDevice {
                     at: time,
                     allowsDeletions: allowsDeletions,
                     since: pages,
-                    insertedAgain: insertedAgain
+                    writtenAgain: writtenAgain
                 )
             }
         }
@@ -348,7 +348,7 @@ final class SimulatedDevice {
     /// - Returns: Whether it was restored.
     func restore(_ number: Int64, at time: UInt64 = 0) throws -> Bool {
         try capture(at: time)
-        var row: RowInsertedAgain?
+        var row: RowWrittenAgain?
         do {
             try replicaDatabase.write { _ in
                 try store.writeWithoutTransaction { db in
@@ -365,7 +365,7 @@ final class SimulatedDevice {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return false
         }
-        try capture(at: time, insertedAgain: row)
+        try capture(at: time, writtenAgain: row)
         return true
     }
 

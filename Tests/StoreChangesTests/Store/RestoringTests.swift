@@ -143,6 +143,28 @@ struct RestoringTests {
         #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
     }
 
+    @Test("A row that gets all of its values again on two devices is one row, although it has the greatest number")
+    func allValues() throws {
+        try laptop.write { try $0.execute(sql: "INSERT INTO item VALUES (2, 'last', 1)") }
+        var sets = try fixture.open("laptop").synchronized(with: []).captured
+        try exchange(&sets)
+        try laptop.write { try $0.execute(sql: "UPDATE item SET text = 'y', list = 2 WHERE id = 1") }
+        sets = try fixture.open("laptop").synchronized(with: []).captured
+        try phone.write { try $0.execute(sql: "UPDATE item SET text = 'z', list = 3 WHERE id = 1") }
+        try exchange(&sets)
+        // From now on, SQLite could give the row's number to a new row.
+        try phone.write { try $0.execute(sql: "DELETE FROM item WHERE id = 2") }
+        sets = try fixture.open("phone").synchronized(with: []).captured
+        try exchange(&sets)
+        sets = try restore("item", on: "phone") + restore("item", on: "laptop")
+        try exchange(&sets)
+        for app in [laptop, phone] {
+            let sql = "SELECT id || ' ' || text || ' ' || list FROM item"
+            #expect(try app.read { try String.fetchAll($0, sql: sql) } == ["1 y 2"])
+        }
+        #expect(try fixture.open("phone").content() == fixture.open("laptop").content())
+    }
+
     @Test("A restored row whose number is taken gets another number, and no device has it twice")
     func takenNumber() throws {
         try deletePages("DELETE FROM page")
