@@ -80,7 +80,7 @@ extension Replica {
             throw StoreChangesError(.cannotRestore, number, "the store's tables can't hold such a row any more")
         }
         // A row that can't be captured at once would get another name.
-        _ = try nextHeader(seen: [:], at: time)
+        try log.judgement().refuseMissingSets(nextHeader(seen: log.integrated(), at: time))
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
         let isCounted = state.schema.isCounted(entry.row)
         // The number of a row that is gone may be a newer row's.

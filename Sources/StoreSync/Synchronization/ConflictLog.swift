@@ -87,8 +87,8 @@ public struct ConflictLog: Sendable {
     /// - Parameter number: The number of the entry.
     /// - Throws: ``StoreSyncError``, with `conflictNotFound` if there is no such entry or it lost nothing, `cannotRestore` if a
     ///   constraint refuses the row, the store has no column or parent row for it any more, or it's a row without a key that
-    ///   this device has restored already, or `massDeletion` if more than
-    ///   half of a table's rows are gone.
+    ///   this device has restored already, `massDeletion` if more than half of a table's rows are gone, or `remoteUnavailable`
+    ///   while edits are missing on which other devices have built.
     public func restore(_ number: Int64) async throws {
         try await using { _ = try $0.restore(number) }
     }

@@ -306,6 +306,39 @@ struct RestoringTests {
         #expect(try laptop.restore(entry.number) == (column == "code"))
     }
 
+    @Test("Nothing is restored while edits are missing on which other devices have built: it would be a new row")
+    func missingSets() throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        let (laptop, phone) = (devices.laptop, devices.phone)
+        let tablet = try SimulatedDevice("tablet", schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try phone.edit("INSERT INTO note VALUES (1, 'milk')")
+        try phone.capture(at: 1)
+        try laptop.integrate(phone.sets)
+        try laptop.write()
+        try phone.edit("UPDATE note SET title = 'oat milk'")
+        try phone.capture(at: 10)
+        try laptop.edit("DELETE FROM note")
+        try laptop.capture(at: 20)
+        try laptop.integrate(phone.sets)
+        try laptop.write()
+        try tablet.integrate(phone.sets + laptop.sets)
+        try tablet.write()
+        try tablet.edit("INSERT INTO note VALUES (2, 'tea')")
+        let missing = try #require(try tablet.capture(at: 30))
+        var head = try tablet.publishHead()
+        head.stable = StablePrefix(missing.header.position, try tablet.integratedSets())
+        try laptop.learn(heads: [head], removals: [:])
+        let entry = try #require(try laptop.loggedConflicts().first)
+        #expect(throws: MissingSets.self) { try laptop.restore(entry.number, at: 40) }
+        #expect(try laptop.rows("SELECT title FROM note").isEmpty)
+        #expect(try laptop.loggedConflicts().first?.isRestored == false)
+
+        try laptop.learn([missing], removals: [:])
+        try laptop.write()
+        #expect(try laptop.restore(entry.number, at: 50))
+        #expect(try laptop.rows("SELECT title FROM note ORDER BY title") == [#""oat milk""#, #""tea""#])
+    }
+
     @Test("A row without a key isn't restored twice on a device that still has it")
     func countedRow() throws {
         for app in [laptop, phone] {
