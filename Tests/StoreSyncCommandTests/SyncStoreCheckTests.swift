@@ -5,10 +5,10 @@ import Testing
 extension CommandTests {
     @Suite("A store is checked before a synchronization creates anything for it", .serialized)
     struct SyncStoreCheckTests {
-        private func sync(_ device: Device, _ store: URL? = nil) async throws -> CommandResult {
+        private func sync(_ device: Device, _ store: URL? = nil, _ arguments: String...) async throws -> CommandResult {
             let path = (store ?? device.store).path
             return try await device.fixture.run(
-                ["sync", path, "--document", "notes", "--no-encrypt", "--json"] + device.options
+                ["sync", path, "--document", "notes", "--no-encrypt", "--json"] + device.options + arguments
             )
         }
 
@@ -117,6 +117,12 @@ extension CommandTests {
             try handle.truncate(atOffset: 0)
             try handle.close()
             try expectFailure(try await sync(desktop), 66, "storeNotFound")
+            for side in ["remote", "local", "both"] {
+                try expectFailure(try await sync(desktop, nil, "--take", side), 66, "storeNotFound")
+            }
+            try FileManager.default.removeItem(at: desktop.store)
+            #expect(try await sync(desktop).status == 0)
+            #expect(try desktop.notes() == ["one"])
         }
 
         @Test("A path below a file, or in a missing directory, is 66, and the error says what to check")

@@ -1,6 +1,5 @@
 import Foundation
 import Operations
-import StoreChanges
 
 /// Checks, before anything is created on the remote, that a store can be synchronized record by record.
 ///
@@ -27,9 +26,7 @@ actor DatabaseCheckOperation: Operation {
             try request.checkApp()
             let store = try LocalStore(request.url)
             // With a new replica, an empty file would be taken for the store of an app that has removed all its tables.
-            guard try store.exists else { return }
-            let isEmptied = try store.byteCount == 0 && request.takenSide != .remote
-            guard try isEmptied || !state.hasSynchronized(key) else { return }
+            guard try store.exists, try store.byteCount == 0 || !state.hasSynchronized(key) else { return }
             try StoreSnapshot.checkDatabase(store)
             for path in request.isPreview ? [] : [store.url.path, store.directory.path] where access(path, W_OK) != 0 {
                 throw StoreSyncError(writing: path, errno: errno)
