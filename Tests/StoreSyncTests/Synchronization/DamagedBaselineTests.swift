@@ -168,6 +168,45 @@ struct DamagedBaselineTests {
         #expect(problems.isEmpty, "\(problems)")
     }
 
+    @Test("A manifest that was still arriving at a verification counts when it's there, without another verification")
+    func arrivingManifest() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, z) = try await twoWriters(fixture)
+        _ = try await a.synchronize().value
+        try damage(.manifest, ofNewestBaselineOf: z, fixture)
+        #expect(try await !a.verify().value.problems.isEmpty)
+        // The same change again undoes it.
+        try damage(.manifest, ofNewestBaselineOf: z, fixture)
+        #expect(try await a.vacuum().value.isBaselineWritten == false)
+    }
+
+    @Test(
+        "A vacuum doesn't replace a damaged baseline while this device lacks edits of others",
+        arguments: [false, true]
+    )
+    func missingEdits(areMissing: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await fixture.devicesWithNotes("a", "z", "c")
+        let (a, z, c) = (all[0], all[1], all[2])
+        try await fixture.writeLargeNotes(1, by: a)
+        #expect(try await a.vacuum().value.isBaselineWritten)
+        let own = try #require(try a.synchronizationMemory()?.baselines.first)
+        _ = try await z.synchronize().value
+        // These two are enough for devices that join.
+        for _ in 0..<2 {
+            try await fixture.writeLargeNotes(1, by: z)
+            #expect(try await z.vacuum().value.isBaselineWritten)
+        }
+        _ = try await a.synchronize().value
+        try damage(.store, of: own, fixture)
+        if areMissing {
+            try await fixture.writeLargeNotes(1, by: c)
+            for path in try fixture.segments(of: c) { try fixture.put(nil, at: path) }
+        }
+        #expect(try await !a.verify().value.problems.isEmpty)
+        #expect(try await a.vacuum().value.isBaselineWritten == !areMissing)
+    }
+
     @Test(
         "If the replica is lost and the baseline of an edited store is damaged, an error says so, and no edit is lost",
         arguments: [TakenSide.both, .local]

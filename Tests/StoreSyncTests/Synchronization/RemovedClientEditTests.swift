@@ -68,6 +68,32 @@ struct RemovedClientEditTests {
         for device in [a, b, c] { #expect(try titles(device) == ["changed", "early", "late"], "\(device.name)") }
     }
 
+    @Test("A removed device whose replica is damaged says with --rebuild, too, which client it was, and loses no edit")
+    func rebuilding() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let devices = try await fixture.devicesWithNotes("a", "b")
+        let (a, b) = (devices[0], devices[1])
+        _ = try await a.synchronize().value
+        let former = try fixture.files()
+        try b.execute("INSERT INTO note (title) VALUES ('late')")
+        _ = try await b.synchronize().value
+        // The first device never sees the edit.
+        try fixture.restore(former)
+        let client = try #require(b.synchronizationMemory()?.client)
+        _ = try await a.remove(RemoteIdentifier(client), from: fixture.document).value
+        _ = try await a.vacuum().value
+        var request = SynchronizationRequest(url: b.store)
+        for _ in 0..<2 {
+            let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
+            #expect(error?.code == .identityTwice && error?.message.contains(client) == true, "\(error as Any)")
+            try Data(repeating: 7, count: 8192).write(to: #require(b.state.replicas().first))
+            request.rebuildsReplica = true
+        }
+        _ = try await b.synchronize(request).value
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == ["first", "late"])
+    }
+
     @Test("A preview on a client that was removed says that only a synchronization makes it another client")
     func preview() async throws {
         let fixture = try Fixture()

@@ -72,6 +72,20 @@ struct WaitingTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test("A device gets edits whose file is lost from another device's baseline at once, as the warning says")
+    func rebuildingAtOnce() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        try await writeAndLose(.segments, of: all[0], baselineBy: all[1], fixture)
+        var request = SynchronizationRequest(url: all[2].store)
+        let warnings = try await all[2].synchronize(request).value.warnings
+        #expect(warnings.contains { $0.contains("at once with --rebuild") }, "\(warnings)")
+        #expect(try titles(all[2]) == ["first"])
+        request.rebuildsReplica = true
+        #expect(try await all[2].synchronize(request).value.waitingFor.isEmpty)
+        #expect(try titles(all[2]) == ["a 2", "first", "seen by b"])
+    }
+
     @Test("After a day, a device takes edits from a baseline, and keeps its own", arguments: Files.allCases)
     func taking(files: Files) async throws {
         let fixture = try Fixture(password: "correct horse")
