@@ -40,27 +40,49 @@ extension WatchEnvironment {
         random = { supervisor.random() }
         self.synchronize = synchronize
         heads = { try await translatingErrors { try await backend.synchronizationHooks.listSyncHeads(document) } }
-        let location = { @Sendable in (try? LocalStore(store))?.url ?? store.standardizedFileURL }
         watchStore = { onChange in
-            let start = { @Sendable (url: URL) in
+            try Self.watch(store, onChange) { url in
                 let directory = url.deletingLastPathComponent().path
                 return try FileWatch(directory: directory, database: url.lastPathComponent, onChange: onChange)
             }
-            let url = location()
-            let watched = Locked((path: url.path, files: try start(url)))
-            return {
-                watched.withLock(\.files).lookAgain()
-                let former = watched.withLock(\.path)
-                // A link on the way may lead elsewhere by now. File systems of networks may block.
-                let other = try? await runBlocking {
-                    store.path.canonicalPath.flatMap { $0 == former ? nil : ($0, try? start(URL(filePath: $0))) }
-                }
-                guard let (path, files) = other ?? nil else { return }
-                if let files { watched.withLock { $0 = (path, files) } }
-                onChange()
-            }
         }
         remoteChanges = { await backend.changes(in: document.recentSyncs) }
-        isDiskFull = { FreeSpace(atPath: location().deletingLastPathComponent().path)?.isExhausted ?? false }
+        isDiskFull = {
+            FreeSpace(atPath: Self.location(of: store).deletingLastPathComponent().path)?.isExhausted ?? false
+        }
+    }
+
+    /// Watches a store, and looks on request where a link on its path leads by then.
+    ///
+    /// If the system refuses to watch it there, each further look counts as a change, and tries again.
+    ///
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - onChange: Called when a look finds the store elsewhere.
+    ///   - start: Starts to watch a file.
+    /// - Returns: What looks, and watches the store until it's released.
+    /// - Throws: The first error of `start`.
+    static func watch(
+        _ store: URL,
+        _ onChange: @escaping @Sendable () -> Void,
+        starting start: @escaping @Sendable (URL) throws -> FileWatch
+    ) throws -> @Sendable () async -> Void {
+        let url = location(of: store)
+        let watched = Locked((path: url.path, files: try start(url)))
+        return {
+            watched.withLock(\.files).lookAgain()
+            let former = watched.withLock(\.path)
+            // A link on the way may lead elsewhere by now. File systems of networks may block.
+            let other = try? await runBlocking {
+                store.path.canonicalPath.flatMap { $0 == former ? nil : ($0, try? start(URL(filePath: $0))) }
+            }
+            guard let (path, files) = other ?? nil else { return }
+            if let files { watched.withLock { $0 = (path, files) } }
+            onChange()
+        }
+    }
+
+    private static func location(of store: URL) -> URL {
+        (try? LocalStore(store))?.url ?? store.standardizedFileURL
     }
 }

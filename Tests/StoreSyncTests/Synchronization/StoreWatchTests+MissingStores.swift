@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 import Operations
@@ -55,11 +56,9 @@ extension StoreWatchTests {
         }
     }
 
-    @Test("A store behind a link is watched where the link leads by now")
-    func redirectedLink() async throws {
-        let fixture = try Fixture()
-        let device = try fixture.device("a")
-        let (files, folder) = (FileManager.default, fixture.folder)
+    /// A store behind a link, and what lets the link lead to another store, in a directory named "current".
+    private func storeBehindLink(in folder: URL) throws -> (store: URL, redirect: () throws -> Void) {
+        let files = FileManager.default
         for name in ["former", "current"] {
             let directory = folder.appending(path: name)
             try files.createDirectory(at: directory, withIntermediateDirectories: false)
@@ -67,8 +66,22 @@ extension StoreWatchTests {
         }
         let link = folder.appending(path: "link")
         try files.createSymbolicLink(at: link, withDestinationURL: folder.appending(path: "former"))
+        return (
+            link.appending(path: "store.sqlite"),
+            {
+                try files.removeItem(at: link)
+                try files.createSymbolicLink(at: link, withDestinationURL: folder.appending(path: "current"))
+            }
+        )
+    }
+
+    @Test("A store behind a link is watched where the link leads by now")
+    func redirectedLink() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        let (store, redirect) = try storeBehindLink(in: fixture.folder)
         let environment = WatchEnvironment(
-            store: link.appending(path: "store.sqlite"),
+            store: store,
             document: ApplicationHierarchy(device.application).document(device.document),
             backend: device.backend,
             supervisor: device.supervisor
@@ -77,13 +90,34 @@ extension StoreWatchTests {
         let isWritten = Locked(false)
         let lookAtStore = try await environment.watchStore { continuation.yield(isWritten.withLock(\.self)) }
         var iterator = reports.makeAsyncIterator()
-        try files.removeItem(at: link)
-        try files.createSymbolicLink(at: link, withDestinationURL: folder.appending(path: "current"))
+        try redirect()
         await lookAtStore()
         #expect(await iterator.next() == false)
         isWritten.withLock { $0 = true }
-        try Data("b".utf8).write(to: folder.appending(path: "current/store.sqlite"))
+        try Data("b".utf8).write(to: fixture.folder.appending(path: "current/store.sqlite"))
         while await iterator.next() == false {}
         withExtendedLifetime(lookAtStore) {}
+    }
+
+    @Test("While the system refuses to watch where a link leads by now, each look counts as a change of the store")
+    func refusedPlace() async throws {
+        let fixture = try Fixture()
+        let (store, redirect) = try storeBehindLink(in: fixture.folder)
+        let (changes, isRefused) = (Locked(0), Locked(false))
+        let look = try WatchEnvironment.watch(store) {
+            changes.withLock { $0 += 1 }
+        } starting: { url in
+            if isRefused.withLock(\.self) { throw POSIXError(.ENOSPC) }
+            return try FileWatch(directory: url.deletingLastPathComponent().path, database: url.lastPathComponent) {}
+        }
+        try redirect()
+        isRefused.withLock { $0 = true }
+        for count in 1...2 {
+            await look()
+            #expect(changes.withLock(\.self) == count)
+        }
+        isRefused.withLock { $0 = false }
+        for _ in 0..<2 { await look() }
+        #expect(changes.withLock(\.self) == 3, "it's watched since the first look that isn't refused")
     }
 }
