@@ -290,16 +290,30 @@ extension CommandTests {
             #expect(await child.finish().status == 0)
         }
 
-        @Test("A command continues if its service manager doesn't read what it's told")
-        func stuckServiceManager() async throws {
-            let name = "@" + (try Fixture()).folder.path
+        @Test("A service manager that was busy is told at the next synchronization that the watch is ready")
+        func busyServiceManager() async throws {
+            let fixture = try Fixture()
+            let device = try laptop(fixture)
+            let name = "@" + fixture.folder.path
             let socket = try NotificationSocket(name)
-            let length = try String(contentsOfFile: "/proc/sys/net/unix/max_dgram_qlen", encoding: .utf8)
-            let capacity = try #require(Int(length.trimmingCharacters(in: .whitespacesAndNewlines)))
-            let service = ServiceManager(["NOTIFY_SOCKET": name])
-            let told = try await runBlocking { (0...capacity + 1).map { _ in service.notify("READY=1") } }
-            #expect(told.first == true && told.last == false, "what it wasn't told is repeated later")
-            #expect(try socket.receive() == "READY=1")
+            let count = try await runBlocking {
+                let other = ServiceManager(["NOTIFY_SOCKET": name])
+                // Until there's no room for another message.
+                return (0...).prefix { _ in other.notify("BUSY=1") }.count
+            }
+            // This shows after the watch has failed to tell that it's ready.
+            let ready = ChildProcess.Reaction(text: "Watching for changes.") { _ in
+                for _ in 0..<count { _ = try? socket.receive() }
+                try? execute("INSERT INTO note (title) VALUES ('milk')", device)
+            }
+            let environment = ["NOTIFY_SOCKET": name]
+            let child = try watch(device, environment: environment, onTerminal: true, reactions: [ready])
+            _ = try #require(try await child.line { try JSON(line: $0)["published"]?["changes"] == .number(1) })
+            child.signal(SIGTERM)
+            for message in ["READY=1", "STOPPING=1"] {
+                #expect(try await runBlocking { try socket.receive() } == message)
+            }
+            #expect(await child.finish().status == 0)
         }
         #endif
     }
