@@ -147,7 +147,7 @@ struct LocalFolderBackendTests {
             let backend = LocalFolderBackend(root: folder)
             let days: [(name: String, age: Double)] = [
                 (".storesync-old.tmp", 8), (".storesync-recent.tmp", 6), (".storesync-new.tmp", 0),
-                (".storesync", 8),
+                (".storesync", 8), ("shared", 8),
             ]
             for (name, age) in days {
                 let file = folder.appending(path: name)
@@ -155,13 +155,18 @@ struct LocalFolderBackendTests {
                 let date = Date(timeIntervalSinceNow: -age * 86_400)
                 try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file.path)
             }
+            // As while a file is copied.
+            try FileManager.default.linkItem(
+                at: folder.appending(path: "shared"),
+                to: folder.appending(path: ".storesync-copy.tmp")
+            )
             try FileManager.default.createDirectory(
                 at: folder.appending(path: ".storesync-directory.tmp"),
                 withIntermediateDirectories: false
             )
             try await backend.write([1], to: RemotePath("file"), when: .ifAbsent)
-            let kept = [".storesync", ".storesync-directory.tmp", ".storesync-new.tmp", ".storesync-recent.tmp"]
-            #expect(try names(in: folder) == kept + ["file"])
+            let kept = ["copy", "directory", "new", "recent"].map { ".storesync-\($0).tmp" }
+            #expect(try names(in: folder) == [".storesync"] + kept + ["file", "shared"])
         }
     }
 
