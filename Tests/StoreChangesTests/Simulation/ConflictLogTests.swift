@@ -86,7 +86,7 @@ struct ConflictLogTests {
         #expect(try steps(80) < 8 * steps(20))
     }
 
-    @Test("The other sides of conflicts of large rows are right, although the conflicts are written in several parts")
+    @Test("Conflicts of large rows are written before they fill the memory, and their other sides are right")
     func largeConflicts() throws {
         let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         let numbers = 1...8
@@ -101,7 +101,12 @@ struct ConflictLogTests {
             try devices.phone.capture(at: 2000)
         }
         let edits = devices.laptop.sets.suffix(numbers.count)
-        try devices.laptop.integrate(Array(devices.phone.sets.suffix(numbers.count)))
+        let statements = try devices.laptop.replicaStatements {
+            try devices.laptop.integrate(Array(devices.phone.sets.suffix(numbers.count)))
+        }
         #expect(try devices.laptop.loggedConflicts().map(\.other?.set) == edits.map { $0.header.id })
+        let firstWrite = try #require(statements.firstIndex { $0.hasPrefix("INSERT INTO conflicts") })
+        let lastSet = try #require(statements.lastIndex { $0.hasPrefix("UPDATE sets SET") && $0.contains("sum = ?") })
+        #expect(firstWrite < lastSet)
     }
 }

@@ -232,6 +232,15 @@ final class SimulatedDevice {
         return count.pointee
     }
 
+    /// The statements that are executed in the replica while `body` runs.
+    func replicaStatements(_ body: () throws -> Void) throws -> [String] {
+        var statements: [String] = []
+        replicaDatabase.inDatabase { db in db.trace { statements.append("\($0)") } }
+        defer { replicaDatabase.inDatabase { $0.trace(options: []) } }
+        try body()
+        return statements
+    }
+
     /// The temporary tables and indexes of the replica.
     func temporaryNames() throws -> [String] {
         try replicaDatabase.unsafeRead { try String.fetchAll($0, sql: "SELECT name FROM sqlite_temp_schema") }
