@@ -139,6 +139,85 @@ struct ReplicaLogTests {
         #expect(after.rows.mapValues(\.cells) == before.rows.mapValues(\.cells))
     }
 
+    @Test("Of the sets that were stable at a time, each client's last one is kept, and the others may arrive again")
+    func oldSets() throws {
+        let (laptop, phone) = try Self.devices()
+        let copy = try SimulatedDevice(copying: laptop)
+        try copy.edit("INSERT INTO folder VALUES (1, 'of the copy')")
+        let late = try #require(try copy.capture(at: 15))
+        func send(_ number: Int) throws {
+            try laptop.edit("INSERT INTO folder VALUES (\(number), 'folder')")
+            try Self.send(laptop, phone, at: 10 * UInt64(number))
+            try Self.exchangeHeads(laptop, phone)
+            try phone.trim()
+        }
+        for number in 1...3 { try send(number) }
+        try phone.forgetSets(at: 100)
+        for number in 4...5 { try send(number) }
+        try phone.forgetSets(stableBefore: 99, at: 200)
+        #expect(try phone.setNumbers(of: laptop.client) == [1, 2, 3, 4, 5])
+        try phone.forgetSets(stableBefore: 100, at: 300)
+        #expect(try phone.setNumbers(of: laptop.client) == [3, 4, 5])
+
+        let content = try phone.content()
+        try phone.integrate(laptop.sets + [late])
+        #expect(try phone.content() == content)
+        #expect(try phone.publishHead().voids.isEmpty)
+        // Their bytes have arrived again.
+        try phone.forgetSets(stableBefore: 300, at: 400)
+        #expect(try phone.setNumbers(of: laptop.client) == [3, 4, 5])
+        try phone.trim()
+        try phone.forgetSets(stableBefore: 400, at: 500)
+        #expect(try phone.setNumbers(of: laptop.client) == [5])
+
+        try send(6)
+        #expect(try phone.capture() == nil)
+        let tablet = try SimulatedDevice("tablet", joiningFrom: phone)
+        #expect(try tablet.setNumbers(of: laptop.client) == [5, 6])
+        try tablet.integrate(laptop.sets)
+        #expect(try tablet.publishHead().voids.isEmpty)
+        let rows = try laptop.rows("SELECT * FROM folder ORDER BY id")
+        for device in [phone, tablet] {
+            #expect(try device.rows("SELECT * FROM folder ORDER BY id") == rows)
+            #expect(try device.digests().present == laptop.digests().present)
+        }
+    }
+
+    @Test("Old sets of a device stay as long as it may have to publish one of them, or an earlier one, again")
+    func oldOwnSets() throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        for number in 1...4 {
+            try device.edit("INSERT INTO folder VALUES (\(number), 'folder')")
+            try device.capture(at: 10 * UInt64(number))
+        }
+        try device.trim()
+        try device.forgetSets(at: 100)
+        try device.forgetSets(stableBefore: 100, at: 200)
+        #expect(try device.setNumbers(of: device.client) == [1, 2, 3, 4])
+        try device.forgetSets(ownUpTo: 2, stableBefore: 200, at: 300)
+        #expect(try device.setNumbers(of: device.client) == [3, 4])
+        try device.forgetSets(ownUpTo: 4, stableBefore: 300, at: 400)
+        #expect(try device.setNumbers(of: device.client) == [4])
+        try device.edit("DELETE FROM folder WHERE id = 1")
+        #expect(try device.capture(at: 50)?.header.id.sequence == 5)
+        #expect(try !device.hasLostIdentity())
+    }
+
+    @Test("A clock that was ahead doesn't keep a device from forgetting old sets")
+    func clockAhead() throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        for number in 1...2 {
+            try device.edit("INSERT INTO folder VALUES (\(number), 'folder')")
+            try device.capture(at: 10 * UInt64(number))
+        }
+        try device.trim()
+        try device.forgetSets(ownUpTo: 2, at: 1000)
+        try device.forgetSets(stableBefore: 50, at: 100)
+        #expect(try device.setNumbers(of: device.client) == [1, 2])
+        try device.forgetSets(stableBefore: 100, at: 200)
+        #expect(try device.setNumbers(of: device.client) == [2])
+    }
+
     @Test("What a head says that the store has seen holds for later sets, also if it changed nothing in the store")
     func seenWithoutEffect() throws {
         let (laptop, phone) = try Self.devices()
