@@ -84,7 +84,7 @@ public struct OperationOptions: Sendable {
         get { rawTaskPriority.map(TaskPriority.init(rawValue:)) }
         set { rawTaskPriority = newValue?.rawValue }
     }
-    /// Its number, because the runtime would look up the layout of all options if they contained a `TaskPriority`.
+    /// The number of ``taskPriority``: with a `TaskPriority` among them, the runtime would look up the layout of all options.
     private(set) var rawTaskPriority: UInt8?
     /// Whether the operation inherits all task-local values of the caller that adds it.
     ///

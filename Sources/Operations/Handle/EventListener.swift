@@ -27,8 +27,7 @@ extension OperationRecord {
                 return
             }
             if state == .executing || state == .paused { continuation.yield(.started) }
-            board.nextTicket += 1
-            let listener = EventListener(ticket: board.nextTicket, continuation: continuation)
+            let listener = EventListener(ticket: board.makeTicket(), continuation: continuation)
             let target = extras?.target
             continuation.onTermination = { [weak self, weak target] _ in
                 self?.remove(listener.ticket)

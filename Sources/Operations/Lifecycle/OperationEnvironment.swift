@@ -1,4 +1,3 @@
-import CoreMetrics
 import Logging
 import ThreadSupport
 import Tracing

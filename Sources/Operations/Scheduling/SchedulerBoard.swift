@@ -18,7 +18,7 @@ struct SchedulerBoard {
     var reservedRoom = 0
     /// The operations among these callers.
     var operationsWithReservedRoom: [OperationRecord] = []
-    var nextTicket: UInt64 = 0
+    private var lastTicket: UInt64 = 0
     /// Whether all operations are refused from now on.
     var isShutDown = false
     /// Whether the supervisor suspended itself.
@@ -58,6 +58,12 @@ struct SchedulerBoard {
         guard !effects.isEmpty else { return [] }
         defer { effects = [] }
         return effects
+    }
+
+    /// Returns a number by which a waiting caller or a listener is found again; later ones are greater.
+    mutating func makeTicket() -> UInt64 {
+        lastTicket += 1
+        return lastTicket
     }
 
     /// Shared, because each error allocates memory.

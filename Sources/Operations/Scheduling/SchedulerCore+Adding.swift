@@ -1,5 +1,3 @@
-import ThreadSupport
-
 // MARK: - Adding
 
 extension SchedulerCore {

@@ -1,5 +1,3 @@
-import ThreadSupport
-
 // MARK: - Dependencies after adding
 
 extension OperationRecord {

@@ -81,12 +81,7 @@ extension OperationSupervisor {
 }
 
 extension SchedulerCore {
-    func makeTicket() -> UInt64 {
-        withBoard { board in
-            board.nextTicket += 1
-            return board.nextTicket
-        }
-    }
+    func makeTicket() -> UInt64 { withBoard { $0.makeTicket() } }
 
     /// Waits until there is room, and reserves it.
     fileprivate nonisolated(nonsending) func awaitRoom(for current: OperationRecord?) async throws {

@@ -1,4 +1,3 @@
-import CoreMetrics
 import Metrics
 
 /// A supervisor's metrics for swift-metrics, created once.

@@ -8,7 +8,7 @@ import Darwin
 
 /// A file under a temporary name, until it is complete and gets its own name.
 ///
-/// It isn't listed until ``commit(as:at:when:)``. The code that creates a pending file commits or discards it.
+/// It isn't listed until ``commit(as:at:when:isShared:)``. The code that creates a pending file commits or discards it.
 struct PendingFile: Sendable {
     private let directory: Directory
     private let temporaryName: String
