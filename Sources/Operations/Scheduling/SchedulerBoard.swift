@@ -2,7 +2,8 @@ import DequeModule
 
 /// The state that a supervisor's lock guards: the state of the rules, the records, and the waiting continuations.
 ///
-/// Its methods decide. What must be done outside the lock they append to ``effects``, which the lock's holder takes and performs.
+/// Its methods decide. What must be done outside the lock they append to ``effects``, which the lock's holder takes and
+/// performs.
 struct SchedulerBoard {
     let environment: OperationEnvironment
     var scheduler: SchedulerState

@@ -37,8 +37,8 @@ extension OperationSupervisor {
         public var isSuspended = false
         /// The maximum number of operations in the supervisor: waiting and running, not counting children.
         ///
-        /// When the supervisor is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits. Less than 1
-        /// counts as 1.
+        /// When the supervisor is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits.
+        /// Less than 1 counts as 1.
         public var capacity: Int?
         /// The failure rate above which the supervisor suspends itself.
         public var restartIntensity: RestartIntensity?
