@@ -52,7 +52,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
     ///   - destination: Where a copy is created if one is needed.
     init?(_ store: LocalStore, copyingTo destination: URL) {
         do {
-            guard SQLiteHeader.isAtStart(of: store.url) else { return nil }
+            guard store.isDatabase else { return nil }
             try store.refuseForeignFiles()
             var configuration = Configuration.ofPages
             // The transaction stays open between reads.

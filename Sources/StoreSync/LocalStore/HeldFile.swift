@@ -31,7 +31,7 @@ final class HeldFile: HeldStore {
     ///   - store: The file.
     ///   - destination: Where a copy is created if one is needed.
     init?(_ store: LocalStore, copyingTo destination: URL) {
-        guard !SQLiteHeader.isAtStart(of: store.url), store.sideFiles.isEmpty, let fingerprint = store.fingerprint,
+        guard !store.isDatabase, store.sideFiles.isEmpty, let fingerprint = store.fingerprint,
             let byteCount = try? store.exists ? store.byteCount : nil,
             let file = try? OpenFile(path: store.url.path, O_RDONLY)
         else { return nil }

@@ -43,11 +43,11 @@ extension LocalStore {
         guard status.type == .regular else { return .other }
         // A descriptor of an index, when closed, would drop SQLite's locks on it in this process. On the others SQLite has none.
         guard suffix != "-shm" else {
-            return SQLiteHeader.isAtStart(of: url) || owner(ofFileEnding: "-wal") == .sqlite ? .sqlite : .other
+            return isDatabase || owner(ofFileEnding: "-wal") == .sqlite ? .sqlite : .other
         }
         do throws(Errno) {
             let start = try OpenFile(path: file, O_RDONLY).read(at: 0, upTo: 8)
-            return SQLiteHeader.isAtStart(ofSideFile: start) ? .sqlite : .other
+            return SQLiteHeader.maySideFileBegin(with: start) ? .sqlite : .other
         } catch {
             // A file that can't be read may be SQLite's. A transaction that ends removes its journal.
             return error == .noSuchFileOrDirectory ? nil : .sqlite

@@ -14,7 +14,7 @@ extension LocalStore {
     ///   a change of its status, or if it isn't a database: a program that maps a file into memory changes it like that, too.
     func trustedStatus() -> StoreStatus? {
         let (now, status) = (now(), StoreStatus(ofStoreAt: url.path))
-        guard SQLiteHeader.isAtStart(of: url), !status.hasLog,
+        guard isDatabase, !status.hasLog,
             status.settled.addingTimeInterval(Self.distrust) < now
         else { return nil }
         return status

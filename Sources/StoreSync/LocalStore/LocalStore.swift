@@ -154,13 +154,16 @@ struct LocalStore: Sendable {
 
     var fingerprint: Fingerprint? { (try? status).map(Fingerprint.init) }
 
+    /// Whether the file is an SQLite database by its first bytes.
+    var isDatabase: Bool { SQLiteFile.isDatabase(at: url.path) }
+
     /// Opens the store with SQLite; `nil` if it isn't an SQLite database.
     ///
     /// - Parameter timeout: How long to wait for other connections, in seconds.
     /// - Returns: A connection, to be closed by the caller.
     /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`, `unsupportedFormat`; `CancellationError`.
     func openDatabase(timeout: TimeInterval) throws -> DatabaseQueue? {
-        guard SQLiteHeader.isAtStart(of: url) else { return nil }
+        guard isDatabase else { return nil }
         try refuseForeignFiles()
         do {
             return try open(readonly: false, timeout)

@@ -1,15 +1,9 @@
-import DatabaseSupport
 import Foundation
 
 /// The first bytes of an SQLite database, as its file format documents them.
 enum SQLiteHeader {
     /// The offset of the format's write and read version: 1 with a rollback journal, 2 with a write-ahead log.
     private static let versions: UInt64 = 18
-
-    /// Whether a file is an SQLite database.
-    static func isAtStart(of url: URL) -> Bool {
-        SQLiteFile.isDatabase(at: url.path)
-    }
 
     /// How a journal and a log begin.
     private static let sideFileMagics: [[UInt8]] = [
@@ -19,7 +13,7 @@ enum SQLiteHeader {
     /// Whether a journal or a log of SQLite may begin with these bytes, of which there are eight unless it's shorter.
     ///
     /// Empty, or with zeros at its start, it holds no transaction.
-    static func isAtStart(ofSideFile start: [UInt8]) -> Bool {
+    static func maySideFileBegin(with start: [UInt8]) -> Bool {
         start.allSatisfy { $0 == 0 } || sideFileMagics.contains { start.starts(with: $0) }
     }
 

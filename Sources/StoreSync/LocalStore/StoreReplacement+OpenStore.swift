@@ -11,7 +11,7 @@ import GRDB
 /// write lock: a commit in between changes its data version.
 extension StoreReplacement {
     func write(into destination: DatabaseQueue) throws {
-        guard SQLiteHeader.isAtStart(of: download) else {
+        guard SQLiteFile.isDatabase(at: download.path) else {
             throw StoreSyncError(
                 .unsupportedFormat,
                 "The downloaded store isn't an SQLite database, so it can't be written into \(store.path) while that is open. Close it."

@@ -103,7 +103,7 @@ struct StoreReplacement {
 
     private func isReadOnly(_ database: DatabaseQueue?) -> Bool {
         database?.inDatabase { sqlite3_db_readonly($0.sqliteConnection, "main") == 1 }
-            ?? (SQLiteHeader.isAtStart(of: store.url) && access(store.url.path, W_OK) != 0)
+            ?? (store.isDatabase && access(store.url.path, W_OK) != 0)
     }
 
     /// The error for a store with changes that its replacement would lose.
@@ -140,7 +140,7 @@ struct StoreReplacement {
             // The store keeps its kind of journal on this device, even if this process dies.
             if usesLog { try Self.markLog(of: store) }
             try removeSideFiles(db)
-            if usesLog, SQLiteHeader.isAtStart(of: download) { try SQLiteHeader.setUsesLog(true, in: download) }
+            if usesLog, SQLiteFile.isDatabase(at: download.path) { try SQLiteHeader.setUsesLog(true, in: download) }
             try rename(ifUnchanged: isUnchanged)
         } catch {
             if usesLog, (try? String.fetchOne(db, sql: "PRAGMA journal_mode = WAL")) == "wal" {
@@ -194,7 +194,7 @@ struct StoreReplacement {
     ///
     /// If neither store is SQLite's by its header, they may be those of an encrypted database, and nothing is removed.
     private func refuseSurvivors() throws {
-        guard [store.url, download].contains(where: SQLiteHeader.isAtStart) else {
+        guard store.isDatabase || SQLiteFile.isDatabase(at: download.path) else {
             return try StoreSnapshot.refuseSideFiles(of: store)
         }
         try store.refuseForeignFiles()
