@@ -72,7 +72,7 @@ extension PushedBlocks.File {
 
     /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
-    /// Blocks.
+    /// Blocks its thread.
     func read() -> PushedBlocks? {
         guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
             let bytes = try? OpenFile(path: url.path, O_RDONLY).read(at: 0, upTo: size)
@@ -82,7 +82,7 @@ extension PushedBlocks.File {
 
     /// Writes the blocks; if that fails, the next push is a whole copy.
     ///
-    /// Blocks.
+    /// Blocks its thread.
     func write(_ blocks: PushedBlocks) {
         // If writing fails, the former content may stay: it names an older push, so it isn't used any more.
         try? LocalFile.replace(url, with: Self.encode(blocks))

@@ -17,18 +17,14 @@ enum AppliedSets {
             // It's part of a copy that is uploaded or discarded, and needn't survive a crash.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let database = try DatabaseQueue(path: url.path, configuration: configuration)
-            try database.writeWithoutTransaction { db in
-                try begin(db)
-            }
+            try database.writeWithoutTransaction(createTable)
             try database.close()
         } catch {
             throw StoreSyncError(writing: url, error)
         }
     }
-}
 
-extension AppliedSets {
-    private static func begin(_ db: Database) throws {
+    private static func createTable(_ db: Database) throws {
         try db.execute(
             sql: """
                 PRAGMA application_id = \(applicationID);
@@ -48,7 +44,7 @@ extension AppliedSets {
             try database.write { db in
                 // A device that began with a downloaded checkpoint still has the table of that checkpoint.
                 try db.execute(sql: "DROP TABLE IF EXISTS appliedSet")
-                try begin(db)
+                try createTable(db)
                 for (client, sequence) in vector.sorted(by: { $0.key < $1.key }) {
                     try db.execute(
                         sql: "INSERT INTO appliedSet (identifier, applied) VALUES (?, ?)",

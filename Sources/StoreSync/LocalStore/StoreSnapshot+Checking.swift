@@ -47,25 +47,28 @@ extension StoreSnapshot {
                 )
             }
         case .databaseAtRest: break
-        case .file:
-            guard try store.byteCount > 0 else {
-                throw StoreSyncError(
-                    .storeNotFound,
-                    """
-                    \(store.path) is an empty database: it has no tables to synchronize. Create them with the app first. If \
-                    another device has synchronized the document, remove this file instead, and synchronize again: that \
-                    downloads the document's store.
-                    """
-                )
-            }
-            throw StoreSyncError(
+        case .file: throw try withoutTables(store)
+        }
+    }
+
+    /// The error for a store that is empty, or isn't a database.
+    private static func withoutTables(_ store: LocalStore) throws -> StoreSyncError {
+        try store.byteCount == 0
+            ? StoreSyncError(
+                .storeNotFound,
+                """
+                \(store.path) is an empty database: it has no tables to synchronize. Create them with the app first. If \
+                another device has synchronized the document, remove this file instead, and synchronize again: that \
+                downloads the document's store.
+                """
+            )
+            : StoreSyncError(
                 .storeNotFound,
                 """
                 \(store.path) isn't a SQLite database, so it has no records to synchronize. Name a SQLite database, or push the \
                 file as a whole.
                 """
             )
-        }
     }
 
     /// Reads the pages of all tables, and no values: the app's functions and collations aren't needed.
