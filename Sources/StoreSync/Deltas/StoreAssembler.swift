@@ -161,7 +161,7 @@ struct StoreAssembler: Sendable {
             throw StoreSyncError(.corrupt, "\(path) is a delta, but \(seal.application) isn't encrypted.")
         }
         guard let content = try await open(path, prefix.map { $0.sealedBytes..<Int64.max }) else {
-            throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
+            throw StoreSyncError.notArrived(path)
         }
         let context = seal.context(manifest.role(of: .store, in: identity))
         do {

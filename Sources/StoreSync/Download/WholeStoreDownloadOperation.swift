@@ -287,7 +287,7 @@ public actor WholeStoreDownloadOperation: Operation {
     ) async throws -> ContentRoot {
         let path = file.path(in: source.directory)
         guard let content = try await hooks.downloadFile(at: path, range: nil)?.counted(by: progress) else {
-            throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
+            throw StoreSyncError.notArrived(path)
         }
         let expected = source.manifest?[file]
         // A sealed file ends with its last chunk, or doesn't open.

@@ -217,6 +217,11 @@ extension StoreSyncError {
         )
     }
 
+    /// The error for a file that isn't there yet.
+    static func notArrived(_ path: RemotePath) -> StoreSyncError {
+        StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
+    }
+
     /// The error for a file that doesn't match its manifest.
     static func notAsUploaded(_ path: RemotePath) -> StoreSyncError {
         StoreSyncError(

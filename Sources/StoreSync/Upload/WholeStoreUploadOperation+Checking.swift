@@ -1,28 +1,38 @@
+import Operations
 import RemoteStorage
+import SyncCryptography
 
-/// Compares the files that arrived with what was sent.
+/// Checks that the uploads that a push relies on are complete.
 extension WholeStoreUploadOperation {
-    /// Checks that the upload's files have arrived, each with the length that was sent.
-    ///
-    /// Uploads of small files aren't checked: each file is one request, and the check would cost another round trip.
-    ///
-    /// - Parameter manifest: The manifest to be published.
-    /// - Throws: ``StoreSyncError/Code/corrupt`` if a file is missing or has another length.
-    func checkArrival(of manifest: StoreManifest) async throws {
-        guard manifest.files.contains(where: { $0.storedSize > RemoteContent.chunkSize }) else { return }
-        let listed = try await hooks.listFiles(in: hierarchy.upload(manifest.name)) ?? []
-        let sizes = Dictionary(listed.map { ($0.name, $0.size) }) { $1 }
-        for file in manifest.files {
-            let path = manifest.path(of: file.file, in: hierarchy)
-            let size = path.lastComponent.flatMap { sizes[$0] }
-            guard size != file.storedSize else { continue }
-            throw StoreSyncError(
-                .corrupt,
-                """
-                \(path) on the remote has \(size.map { "\($0)" } ?? "no") bytes, and \(file.storedSize) were sent. \
-                Nothing was published. Push again.
-                """
-            )
-        }
+    /// Returns the last push, if all of it is on the remote as it was sent.
+    func deltaBase(_ context: OperationContext) async throws -> DeltaBase? {
+        guard seal.isEncrypted,
+            let blocks = try await context.blocking({ [state, key] in state.pushedBlocks(of: key).read() }),
+            blocks.subject.epoch == seal.key?.epoch, blocks.subject.document == key
+        else { return nil }
+        return try await DeltaBase.find(blocks, in: catalog, relyingOn: trust(in: blocks.subject.names, context))
+    }
+
+    /// Returns the uploads of stores that aren't complete on the remote, as far as a listing of their folders shows it.
+    func broken(in chains: [StoreChain], _ context: OperationContext) async throws -> Set<UploadName> {
+        let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
+        async let trusted = trust(in: names, context)
+        let (lists, trust) = try await (catalog.files(of: names), trusted)
+        return chains.reduce(into: []) { $0.formUnion($1.broken(lists, trust)) }
+    }
+
+    /// Returns the manifests whose uploads are complete on the remote, as far as a listing of their folders shows it.
+    func completeUploads(
+        among manifests: [StoreManifest],
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> [StoreManifest] {
+        let chains = manifests.compactMap { try? StoreChain($0, among: published.manifests) }
+        let broken = try await broken(in: chains, context)
+        return chains.map(\.head).filter { !broken.contains($0.name) }
+    }
+
+    private func trust(in names: [UploadName], _ context: OperationContext) async throws -> UploadTrust {
+        try await context.blocking { [state, key] in try state.trust(in: names, of: key) }
     }
 }
