@@ -51,27 +51,13 @@ extension WholeStoreDownloadOperation {
         of plan: DownloadPlan,
         _ progress: TransferProgress
     ) async throws -> ContentRoot {
-        let (store, url, context) = (plan.store, plan.arrival, progress.context)
+        let (url, context) = (plan.arrival, progress.context)
         guard let expected = manifest[.store] else { preconditionFailure("a manifest names its store") }
-        let subject = TransferJournal.Subject(
-            epoch: nil,
-            document: key,
-            integrityKey: document.integrityKey,
-            client: manifest.name.client.rawValue,
-            upload: manifest.name.reference,
-            store: store.path
-        )
-        let journal = state.pullJournal(of: store.path, in: key)
-        let start = try await context.blocking {
-            let isSame = journal.read()?.subject == subject
-            let kept = isSame ? try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize : nil
-            _ = try journal.begin(subject, after: [NotedChunk]())
-            return min(Int64(kept ?? 0), expected.size)
-        }
+        let start = try await min(beginPlainDownload(of: manifest, plan, context), expected.size)
         guard start > 0 else { return try await fetch(.store, from: plan.source, to: url, progress) }
         let path = manifest.path(of: .store, in: hierarchy)
         guard let rest = try await hooks.downloadFile(at: path, range: start..<Int64.max) else {
-            throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
+            throw StoreSyncError.notArrived(path)
         }
         progress.add(Int(start))
         try await FileReceiver(url: url, context: context, start: start, limit: expected.size)
@@ -86,5 +72,28 @@ extension WholeStoreDownloadOperation {
             return try await fetch(.store, from: plan.source, to: url, progress)
         }
         return root
+    }
+
+    /// Notes in the journal which upload is downloaded, and returns how many bytes of it an interrupted download has left.
+    private func beginPlainDownload(
+        of manifest: StoreManifest,
+        _ plan: DownloadPlan,
+        _ context: OperationContext
+    ) async throws -> Int64 {
+        let subject = TransferJournal.Subject(
+            epoch: nil,
+            document: key,
+            integrityKey: document.integrityKey,
+            client: manifest.name.client.rawValue,
+            upload: manifest.name.reference,
+            store: plan.store.path
+        )
+        let journal = state.pullJournal(of: plan.store.path, in: key)
+        return try await context.blocking {
+            let isSame = journal.read()?.subject == subject
+            let kept = isSame ? try? plan.arrival.resourceValues(forKeys: [.fileSizeKey]).fileSize : nil
+            _ = try journal.begin(subject, after: [NotedChunk]())
+            return Int64(kept ?? 0)
+        }
     }
 }

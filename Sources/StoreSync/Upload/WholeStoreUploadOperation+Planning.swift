@@ -70,13 +70,8 @@ extension WholeStoreUploadOperation {
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty else { return (new, nil) }
         let digests = try await content.taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
         let root = digests.root
-        var record = try await settled(own, among: records, content, root, context)
-        if let former = record, former.mustReplace || former.integrityKey != document.integrityKey {
-            // A user who creates a deleted document again wants the store with which that is done in it.
-            let begins = document.isOwn && !former.mustReplace && former.pending == nil && published.names.isEmpty
-            guard begins else { throw replaced(store, published) }
-            record = nil
-        }
+        let settled = try await settled(own, among: records, content, root, context)
+        let record = try recordOfThisDocument(settled, of: store, published)
         // Its content may be on the remote although this device doesn't remember it. A changed store that equals an upload
         // which it contains was edited back to it.
         let equal = published.manifests.filter { manifest in
@@ -95,6 +90,21 @@ extension WholeStoreUploadOperation {
             throw unrelated(store, published)
         }
         return (new, digests)
+    }
+
+    /// Returns the record if it's of this document; `nil` if a store of a deleted document begins the document again.
+    ///
+    /// - Throws: ``StoreSyncError/Code/documentReplaced`` if the store has to be replaced by a pull first.
+    private func recordOfThisDocument(
+        _ record: StoreRecord?,
+        of store: LocalStore,
+        _ published: PublishedStores
+    ) throws -> StoreRecord? {
+        guard let record, record.mustReplace || record.integrityKey != document.integrityKey else { return record }
+        // A user who creates a deleted document again wants the store with which that is done in it.
+        let begins = document.isOwn && !record.mustReplace && record.pending == nil && published.names.isEmpty
+        guard begins else { throw replaced(store, published) }
+        return nil
     }
 
     /// Returns what this device remembers of the store, or of a store of which it's a copy, for the store as it is now.
