@@ -208,25 +208,20 @@ public actor DocumentRegistrationOperation: Operation {
         var isOther = false
     }
 
-    /// Creates what is missing, whichever device left it incomplete.
+    /// Completes the document, and acts on the notes that this client was removed from it.
     func complete(
         _ found: Found,
         _ remote: RemoteState,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
         let (info, integrityKey) = (found.info, found.key)
-        if !remote.missing.isEmpty { try await hooks.createDirectories(remote.missing, hierarchy) }
-        context.reportProgress(0.5)
-        async let saving: Void = saveIntegrityKey(of: found, remote)
-        async let making: Void = createClientDirectories(remote)
-        _ = try await (saving, making)
-        context.reportProgress(0.7)
+        try await createMissing(of: found, remote, context)
         let former = try await context.blocking { [state, key] in try state.formerRemovalNotes(for: key) }
         let clientNotes = clientNotes(integrityKey)
         let (notes, ignored) = try await clientNotes.authentic(removalNotes(remote, of: info))
         var warnings = remote.warnings + ignored
         let wasRemoved = !notes.filter { !isFormer($0, among: former, &warnings) }.isEmpty
-        let isOwn = info.originalDevice == application.client.rawValue
+        let isOwn = isOwn(info)
         // The creator continues with its own store, also if it's a later run that completes the document.
         let mustReplace = !found.didCreate && (wasRemoved || found.isOther && !isOwn)
         if mustReplace {
@@ -252,14 +247,30 @@ public actor DocumentRegistrationOperation: Operation {
         )
     }
 
+    /// Whether this client created the document.
+    private func isOwn(_ info: DocumentInfo) -> Bool { info.originalDevice == application.client.rawValue }
+
+    /// Creates what is missing, whichever device left it incomplete.
+    private func createMissing(
+        of found: Found,
+        _ remote: RemoteState,
+        _ context: OperationContext
+    ) async throws {
+        if !remote.missing.isEmpty { try await hooks.createDirectories(remote.missing, hierarchy) }
+        context.reportProgress(0.5)
+        async let saving: Void = saveIntegrityKey(of: found, remote)
+        async let making: Void = createClientDirectories(remote)
+        _ = try await (saving, making)
+        context.reportProgress(0.7)
+    }
+
     /// Saves the file of the integrity key, if it's missing.
     ///
     /// Only the document's creator saves a sealed one, also in a later run that completes the document: another device's
     /// would have other bytes than the creator's, which may still be arriving, and no device needs it.
     private func saveIntegrityKey(of found: Found, _ remote: RemoteState) async throws {
         let key = found.key
-        let isOwn = found.info.originalDevice == application.client.rawValue
-        guard !remote.keys.contains(key), isOwn || !application.isEncrypted else { return }
+        guard !remote.keys.contains(key), isOwn(found.info) || !application.isEncrypted else { return }
         let content = DocumentInfo.integrityKeyFile(originalDevice: found.info.originalDevice)
         let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
         try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
