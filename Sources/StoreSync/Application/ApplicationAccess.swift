@@ -72,9 +72,3 @@ public struct ApplicationAccess: Sendable {
         return seal
     }
 }
-
-extension StoreSyncError {
-    static func applicationMissing(_ application: RemoteIdentifier, at remote: String) -> StoreSyncError {
-        StoreSyncError(.applicationMissing, "There is no application \(application) at \(remote). Check both names.")
-    }
-}

@@ -5,8 +5,6 @@ import ThreadSupport
 ///
 /// Override a hook to do a step differently on your storage. Each has a default for every `RemoteBackend`, which
 /// ``SyncHooks`` explains, together with what a hook throws.
-///
-/// Each hook corresponds to an overridden method of TICoreDataSync. It returns what the method reported by a callback.
 public protocol ApplicationRegistrationHooks: ClientNoteHooks {
     /// Whether the application's directory is on the remote.
     func applicationDirectoryExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool

@@ -92,6 +92,11 @@ extension ApplicationRegistrationOperation {
         return registration(of: creation.membership, didCreate: true)
     }
 
+    /// Whether a directory's name says that the application was moved aside, to be replaced.
+    private func isReplaced(_ name: String) -> Bool {
+        AsideName(name).map { $0.application == request.application && !$0.isRemoving } ?? false
+    }
+
     /// Publishes a new application and remembers it, even if this operation is cancelled meanwhile.
     ///
     /// - Parameters:
@@ -308,10 +313,6 @@ extension ApplicationRegistrationOperation {
     private func saveSalt(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws {
         guard let keyFile = new.keyFile else { return }
         try await hooks.saveSalt(SaltFile(for: keyFile).bytes, hierarchy)
-    }
-
-    private func isReplaced(_ name: String) -> Bool {
-        AsideName(name).map { $0.application == request.application && !$0.isRemoving } ?? false
     }
 
     func completeStructure() async throws {

@@ -346,20 +346,3 @@ struct ApplicationUnlocking: Sendable {
         }
     }
 }
-
-extension StoreSyncError {
-    /// The password is needed, and there is no delegate to ask for it.
-    static func passwordRequired(_ application: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(
-            .passwordRequired,
-            "\(application) is encrypted, and this device doesn't have its keys. Give its password."
-        )
-    }
-
-    static func deregistered(_ reason: String) -> StoreSyncError {
-        StoreSyncError(
-            .deregistered,
-            "This device is no longer registered: \(reason). Set it up again (register --again)."
-        )
-    }
-}

@@ -34,7 +34,7 @@ struct FormerFiles: Sendable {
         }
         let clients = try await clients()
         guard try await isCurrent() else { return }
-        for directory in try await directories(in: hierarchy.information) {
+        for directory in try await items(in: hierarchy.information, .directory) {
             // A directory with one file per client: removes the files of the former clients.
             for client in clients {
                 try await backend.remove(directory.appending(client, extension: "ticdsync"))
@@ -104,10 +104,6 @@ struct FormerFiles: Sendable {
 
     private func files(in directory: RemotePath) async throws -> [RemotePath] {
         try await items(in: directory, .file)
-    }
-
-    private func directories(in directory: RemotePath) async throws -> [RemotePath] {
-        try await items(in: directory, .directory)
     }
 
     private func items(in directory: RemotePath, _ kind: RemoteItem.Kind) async throws -> [RemotePath] {
