@@ -86,11 +86,7 @@ struct StoreAssembler: Sendable {
     ///   - base: The manifest of the store at `url`.
     ///   - url: The file of the store.
     /// - Throws: As ``assemble(_:at:)``, but the result isn't checked: check it after the last delta.
-    func apply(
-        _ delta: StoreManifest,
-        to base: StoreManifest,
-        at url: URL
-    ) async throws {
+    func apply(_ delta: StoreManifest, to base: StoreManifest, at url: URL) async throws {
         _ = try await opening(delta) { try await apply($0, of: delta, to: base, at: url) }
     }
 

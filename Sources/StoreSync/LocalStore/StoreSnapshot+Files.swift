@@ -17,10 +17,7 @@ extension StoreSnapshot {
     }
 
     /// Copies a store as a file, and throws if it was written to meanwhile.
-    static func copyFile(
-        _ store: LocalStore,
-        to destination: URL
-    ) throws -> StoreSnapshot {
+    static func copyFile(_ store: LocalStore, to destination: URL) throws -> StoreSnapshot {
         let path = destination.path
         let isCloned = OpenFile.clone(store.url.path, creating: path)
         let target = try LocalFile.writing(path) { () throws(Errno) in isCloned ? nil : try OpenFile(creating: path) }
@@ -39,9 +36,7 @@ extension StoreSnapshot {
     }
 
     /// Digests a store as a file, and throws if it was written to meanwhile.
-    static func digest(
-        _ store: LocalStore
-    ) throws -> (byteCount: Int64, root: ContentRoot) {
+    static func digest(_ store: LocalStore) throws -> (byteCount: Int64, root: ContentRoot) {
         try atRest(store) { try digest(store, from: store.url) }
     }
 

@@ -36,10 +36,7 @@ struct StoreSnapshot: Sendable {
     /// - Returns: The copy.
     /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`;
     ///   `CancellationError`.
-    static func take(
-        of store: LocalStore,
-        at destination: URL
-    ) throws -> StoreSnapshot {
+    static func take(of store: LocalStore, at destination: URL) throws -> StoreSnapshot {
         try checkExists(store)
         switch try open(store) {
         case .database(let database):

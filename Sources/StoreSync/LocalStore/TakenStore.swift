@@ -20,11 +20,7 @@ enum TakenStore: Sendable {
     ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:)`` throws.
-    static func take(
-        _ store: LocalStore,
-        holding: Bool,
-        copyingTo copy: URL
-    ) throws -> TakenStore {
+    static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
         if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
         if holding, let held = HeldFile(store, copyingTo: copy) { return .held(held) }
         return .copied(try StoreSnapshot.take(of: store, at: copy))
@@ -83,10 +79,7 @@ enum TakenStore: Sendable {
     }
 
     /// Reads the store for its digest and, if requested, the digests of its blocks.
-    func digests(
-        withBlocks: Bool,
-        on executor: (any TaskExecutor)?
-    ) async throws -> FileDigests {
+    func digests(withBlocks: Bool, on executor: (any TaskExecutor)?) async throws -> FileDigests {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
         return try await FileDigester(blockSize: blockSize, pages)
             .digests(ofBytes: byteCount, on: executor) { try read(at: $0, upTo: $1) }
