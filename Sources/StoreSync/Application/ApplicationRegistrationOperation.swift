@@ -119,9 +119,7 @@ public actor ApplicationRegistrationOperation: Operation {
     struct RemovedClient: Error {}
 
     private func attemptLocked(_ context: OperationContext) async throws -> ApplicationRegistration {
-        let lock = try await context.blocking { [state, key, request] in
-            try state.lock(.application(key), request.registersAgain ? .exclusive : .shared, by: context.name)
-        }
+        let lock = try await state.lock(.application(key), request.registersAgain ? .exclusive : .shared, for: context)
         defer { lock.release() }
         guard request.isSetup else { return try await register(context) }
         try await settleReplacements()

@@ -13,9 +13,7 @@ actor KeyRemovalOperation: Operation {
     func main(_ context: OperationContext) async throws {
         try await translatingErrors {
             // Registrations save keys under the same lock.
-            let lock = try await context.blocking { [state, key] in
-                try state.lock(.application(key), .exclusive, by: context.name)
-            }
+            let lock = try await state.lock(.application(key), .exclusive, for: context)
             defer { lock.release() }
             try await state.forgetKeys(of: key, on: context.blockingExecutor)
         }

@@ -81,9 +81,7 @@ public actor PasswordChangeOperation: Operation {
             context.reportProgress(0.8)
             try Task.checkCancellation()
             // Only one operation of this device relies on the claim of its client.
-            let lock = try await context.blocking { [access] in
-                try access.state.lock(.password(access.key), .exclusive, by: context.name)
-            }
+            let lock = try await access.state.lock(.password(access.key), .exclusive, for: context)
             defer { lock.release() }
             // A device that isn't registered needs an identifier too, to recognize its own claim after an interruption.
             let client = try await context.blocking { [access] in try access.state.clientIdentifier(for: access.key) }

@@ -63,9 +63,7 @@ public actor WholeStoreDownloadOperation: Operation {
             let store = try await context.blocking { [request, state, seal = document.application.seal] in
                 try LocalStore(request.url, pages: seal.pageHash, steps: state.steps)
             }
-            let lock = try await context.blocking { [state] in
-                try state.lock(.store(store.path), .exclusive, by: context.name)
-            }
+            let lock = try await state.lock(.store(store.path), .exclusive, for: context)
             defer { lock.release() }
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
             return try await download(store, context)

@@ -70,9 +70,7 @@ public actor KeychainSynchronizationOperation: Operation {
                 return result(hasPublished: false, warnings: isUsed ? [warning] : [])
             }
             guard isUsed || application.hasKeychains else { return result(hasPublished: false, warnings: []) }
-            let lock = try await context.blocking { [state, key = self.key] in
-                try state.lock(.keychain(key), .exclusive, by: context.name)
-            }
+            let lock = try await state.lock(.keychain(self.key), .exclusive, for: context)
             defer { lock.release() }
             return try await synchronize(key, context)
         }
@@ -208,9 +206,7 @@ public actor KeychainSynchronizationOperation: Operation {
         _ key: EpochKey,
         _ context: OperationContext
     ) async throws -> KeychainFile? {
-        let lock = try await context.blocking { [state, key = self.key] in
-            try state.lock(.application(key), .shared, by: context.name)
-        }
+        let lock = try await state.lock(.application(self.key), .shared, for: context)
         defer { lock.release() }
         let executor = context.blockingExecutor
         let pin = try await context.blocking { [state, key = self.key] in try state.pin(for: key) }

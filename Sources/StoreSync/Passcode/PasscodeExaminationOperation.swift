@@ -229,9 +229,7 @@ actor PasscodeExaminationOperation: Operation {
     /// Completes a replacement that was interrupted after this device had published the new application.
     private func adopt(_ begun: BegunReplacement, _ info: RegistrationInfo, _ context: OperationContext) async throws {
         // A replacement that is in progress on this device holds the lock, and completes by itself.
-        let lock = try await context.blocking { [state, key] in
-            try state.lock(.application(key), .exclusive, by: context.name)
-        }
+        let lock = try await state.lock(.application(key), .exclusive, for: context)
         defer { lock.release() }
         let former = try await context.blocking { [state, key] in try state.pin(for: key) }
         guard former?.epoch != begun.epoch else { return }

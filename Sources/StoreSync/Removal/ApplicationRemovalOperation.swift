@@ -48,9 +48,7 @@ public actor ApplicationRemovalOperation: Operation {
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationRemoval {
         try await translatingErrors {
-            let lock = try await context.blocking { [access] in
-                try access.state.lock(.application(access.key), .exclusive, by: context.name)
-            }
+            let lock = try await access.state.lock(.application(access.key), .exclusive, for: context)
             defer { lock.release() }
             let begun = try await context.blocking { [access] in try access.state.begunRemoval(for: access.key) }
             guard try await registration.applicationDirectoryExists(hierarchy) else {

@@ -50,9 +50,7 @@ public actor DocumentRemovalOperation: Operation {
     ///   `passwordRequired`, `deregistered` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentRemoval {
         try await translatingErrors {
-            let lock = try await context.blocking { [access, document] in
-                try access.state.lock(.document(access.key(document)), .exclusive, by: context.name)
-            }
+            let lock = try await access.state.lock(.document(access.key(document)), .exclusive, for: context)
             defer { lock.release() }
             let seal = try await access.sealForRemoval(context)
             context.reportProgress(0.2)

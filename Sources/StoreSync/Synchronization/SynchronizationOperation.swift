@@ -81,9 +81,7 @@ public actor SynchronizationOperation: Operation {
         try await translatingErrors {
             try request.checkApp()
             try await backend.capabilities().requireExclusiveCreate(at: backend.identity)
-            let lock = try await context.blocking { [state, key] in
-                try state.lock(.synchronization(key), .exclusive, by: context.name)
-            }
+            let lock = try await state.lock(.synchronization(key), .exclusive, for: context)
             defer { lock.release() }
             if request.isPreview { return try await preview(context) }
             // At once with the origin: a synchronization without news takes one round trip.

@@ -121,11 +121,7 @@ extension VerificationOperation {
     /// Checks the staging directories: this device's are leftovers, those of other devices may still be in use.
     func checkStagings(_ context: OperationContext) async throws {
         // A registration of this device that is in progress holds the lock, and its staging isn't a leftover.
-        let lock =
-            repairs
-            ? try await context.blocking { [state, key] in
-                try? state.lock(.application(key), .exclusive, by: context.name)
-            } : nil
+        let lock = repairs ? try? await state.lock(.application(key), .exclusive, for: context) : nil
         defer { lock?.release() }
         let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
         let prefix = ApplicationHierarchy.stagingName("")

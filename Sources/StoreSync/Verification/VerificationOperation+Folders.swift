@@ -60,9 +60,7 @@ extension VerificationOperation {
     ) async throws {
         let lock: FileLock
         do {
-            lock = try await context.blocking { [state, key = key(of: document)] in
-                try state.lock(.document(key), .exclusive, by: context.name)
-            }
+            lock = try await state.lock(.document(key(of: document)), .exclusive, for: context)
         } catch let error as StoreSyncError where error.code == .busy {
             report.warnings.append("\(document.root) isn't repaired while this device pushes it: repair again later.")
             return
