@@ -171,9 +171,15 @@ extension ApplicationRegistrationHooks {
             // Only the answer may be lost.
             failure = error
         }
-        let present: [UInt8]?
+        let present = try await fetchSavedPasswordTest(hierarchy)
+        if present == former, let failure { throw failure }
+        return present == bytes
+    }
+
+    /// Reads the file after a write, of which nothing else says whether the storage carried it out.
+    private func fetchSavedPasswordTest(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
         do {
-            present = try await fetchPasswordTest(hierarchy)
+            return try await fetchPasswordTest(hierarchy)
         } catch let error as RemoteError {
             throw RemoteError(
                 .unavailable,
@@ -181,12 +187,10 @@ extension ApplicationRegistrationHooks {
                 \(backend.identity) stopped answering while the new password was saved. The new password may be valid \
                 already. Run the command again with the same new password.
                 """,
-                path: path,
+                path: hierarchy.passwordTest,
                 cause: error
             )
         }
-        if present == former, let failure { throw failure }
-        return present == bytes
     }
 
     /// Creates the file, or reads the existing one.
