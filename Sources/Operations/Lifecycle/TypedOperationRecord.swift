@@ -33,8 +33,8 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
 final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output>, @unchecked Sendable {
     // Sendable: as in the superclass.
     init(_ target: TypedOperationRecord<Output>) {
-        // Copied because they outlive the reference to the target. No progress units, because the operation counts once. The
-        // lowest priority, because the operation has its own, which a record that waits for it would raise.
+        // Name and user info are copied, because the handle shows them also when it has released the target. It has no progress
+        // units, because the operation counts once, and the lowest priority, because a higher one would raise the target's.
         let options = OperationOptions(
             name: target.name,
             priority: .veryLow,

@@ -10,9 +10,9 @@
 /// ```
 ///
 /// Adding, cancelling and inspecting operations is synchronous and possible from any context. Methods that wait are
-/// isolated to the actor. Running operations keep the supervisor's scheduler alive until they have ended. If the
-/// supervisor holds operations back when its last reference is released (suspended, of width 0 or in the background), the
-/// operations that it holds back are cancelled.
+/// isolated to the actor. Running operations keep the supervisor's scheduler alive until they have ended. A
+/// supervisor that is suspended, of width 0 or in the background holds operations back. When its last reference is released,
+/// these operations are cancelled.
 ///
 /// An operation releases its slot while it waits: in ``OperationContext/pause(awaiting:_:)``, for the value of another
 /// operation, for its children, or for room. A wait among operations that would never end is refused with an

@@ -18,8 +18,8 @@ struct ReplacedApplication: Sendable, Hashable {
 
 // Replacing an application with a new one, under another epoch and other keys.
 //
-// Where the storage moves directories exclusively, the new application is staged, the old one is moved aside, the new
-// one is moved into place, and the old one is removed. In between, the application doesn't exist, and the next device
+// Where the storage moves directories exclusively, the new application is staged, and the old one is moved aside. Then the
+// new one is moved into place, and the old one is removed. In between, the application doesn't exist, and the next device
 // to come puts the old one back. Elsewhere the registration is replaced first, which at most one device can do, and
 // then the keys. The rest of the old application is removed last.
 extension ApplicationRegistrationOperation {

@@ -11,8 +11,8 @@ import SyncCryptography
 /// the whole copy is in a delta. Files and chunks of an earlier download are trusted only if the result is the store that
 /// was uploaded.
 ///
-/// If the local store is one of the uploads, a copy of it takes the place of that upload's files, and only the deltas
-/// after it are downloaded.
+/// If the local store is one of the uploads, it's copied instead of being downloaded, and only the deltas after it are
+/// downloaded.
 struct StoreArrival: Sendable {
     let assembler: StoreAssembler
     /// The journal of what has arrived.

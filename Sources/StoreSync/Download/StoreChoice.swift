@@ -68,7 +68,7 @@ struct StoreChoice: Sendable {
             // A manifest whose files haven't arrived counts as not arrived. Then an upload that it includes may be the
             // newest.
             incomplete += partial.map(\.name)
-            self.manifests.removeAll { manifest in
+            manifests.removeAll { manifest in
                 candidates.contains(manifest) && !complete.contains { $0.head == manifest }
             }
             warnings += partial.map { "The files of \($0.name) have not all arrived. It isn't used." }
@@ -249,16 +249,16 @@ struct StoreChoice: Sendable {
                 """
             )
         }
-        let there = published.manifests.map(\.name).filter { $0.client == wanted.client }.sorted()
+        let generations = published.manifests.map(\.name).filter { $0.client == wanted.client }.sorted()
             .map { "\($0.generation)" }.joined(separator: ", ")
         return StoreSyncError(
             .noUploadedStore,
-            there.isEmpty
+            generations.isEmpty
                 ? """
                 Client \(wanted.client) has uploaded no store of \(hierarchy.document), or it is still arriving: pull again \
                 later. storesync status lists the stores.
                 """
-                : "\(wanted) of \(hierarchy.document) isn't on the remote. That client's generations there: \(there)."
+                : "\(wanted) of \(hierarchy.document) isn't on the remote. That client's generations there: \(generations)."
         )
     }
 

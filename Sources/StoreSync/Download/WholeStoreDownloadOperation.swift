@@ -7,10 +7,11 @@ import ThreadSupport
 
 /// Downloads the newest whole store of a document, or one client's, and replaces the local store with it.
 ///
-/// The newest is the upload that no other includes, whatever clocks say; if there are several, the user must choose. A
-/// local store that was changed since it was last pushed or pulled isn't replaced unless the request says so, nor is one
-/// of a former document that no upload of the present one equals. The download is verified as a whole before the local
-/// store is touched, and the local store survives every failure.
+/// The newest is the upload that no other includes, whatever clocks say; if there are several, the user must choose. The
+/// download is verified as a whole before the local store is touched, and the local store survives every failure.
+///
+/// Two kinds of local stores are replaced only if the request says so: a store that was changed since it was last pushed or
+/// pulled, and a store of a former document that equals no upload of the present one.
 public actor WholeStoreDownloadOperation: Operation {
     /// Is told before and after the store is replaced, so that the app can close and open it.
     ///

@@ -74,7 +74,7 @@ enum LocalFile {
 
     /// Whether a file exists.
     ///
-    /// - Throws: ``StoreSyncError`` with `cannotWrite` if the file system can't tell: what is taken for missing is created.
+    /// - Throws: ``StoreSyncError`` with `cannotWrite` if the file system can't tell: callers create a missing file.
     static func exists(_ path: String) throws -> Bool {
         do throws(Errno) {
             return try path.fileExists
@@ -83,7 +83,7 @@ enum LocalFile {
         }
     }
 
-    /// Whether a path is that of a file that has no other name: what is written to it is written to no other file.
+    /// Whether a path names a regular file without further hard links, so that a write to it changes no other file.
     static func isUnshared(_ path: String) -> Bool {
         guard let status = try? Stat(path, followTargetSymlink: false) else { return false }
         return status.type == .regular && status.linkCount == 1

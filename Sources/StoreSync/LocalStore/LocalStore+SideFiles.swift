@@ -7,7 +7,7 @@ extension LocalStore {
     /// What SQLite appends to the name of a database for its journal, its log and the log's index.
     static let sideSuffixes = ["-journal", "-wal", "-shm"]
 
-    /// Whose a file is that has the name of one of SQLite's.
+    /// The program to which a file with the name of one of SQLite's belongs.
     private enum Owner {
         case sqlite, other
     }
@@ -36,7 +36,7 @@ extension LocalStore {
         Self.sideSuffixes.filter { self.owner(ofFileEnding: $0) == owner }.map { url.path + $0 }
     }
 
-    /// Whose the file with this suffix is; `nil` if there is none.
+    /// The owner of the file with this suffix; `nil` if there is no such file.
     private func owner(ofFileEnding suffix: String) -> Owner? {
         let file = url.path + suffix
         guard let status = try? Stat(file, followTargetSymlink: false) else { return nil }

@@ -8,8 +8,8 @@ import SystemPackage
 
 /// A store file on this device.
 ///
-/// The app may have the store open in this process, and POSIX drops all locks of a process on a file when the process
-/// closes any descriptor of it. So an SQLite store is accessed only through SQLite, which keeps track of its own locks.
+/// The app may have the store open in this process. When a process closes any descriptor of a file, POSIX drops all its
+/// locks on that file. So an SQLite store is accessed only through SQLite, which keeps track of its own locks.
 struct LocalStore: Sendable {
     /// Where the file is, with symbolic links followed.
     let url: URL

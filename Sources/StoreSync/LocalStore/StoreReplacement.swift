@@ -66,7 +66,7 @@ struct StoreReplacement {
         guard access(store.directory.path, W_OK) == 0 else {
             throw StoreSyncError(writing: store.directory.path, errno: errno)
         }
-        guard try store.exists else { return try fillEmptyPlace() }
+        guard try store.exists else { return try createStore() }
         if case .absent = expectation { throw localChanges }
         // Taken before the store is compared: from then on the file may not change, and no other one take its name.
         let (file, fingerprint) = (store.file, store.fingerprint)
@@ -184,7 +184,7 @@ struct StoreReplacement {
         try rename(ifUnchanged: isUnchanged)
     }
 
-    private func fillEmptyPlace() throws {
+    private func createStore() throws {
         try refuseSurvivors()
         try rename { _ in true }
     }
@@ -211,7 +211,7 @@ struct StoreReplacement {
         try store.steps.reached("side files removed")
     }
 
-    /// Gives the download the store's place, unless a program has written to the store, or put another file in its place.
+    /// Renames the download to the store's name, unless a program has written to the store or replaced it meanwhile.
     private func rename(ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
         guard access(download.path, F_OK) == 0 else { throw StoreSyncError.downloadRemoved(download.path) }
         let former = try store.status

@@ -58,8 +58,8 @@ enum Lineage {
     ///
     /// A manifest has room for ``StoreManifest/maximumNames`` names.
     static func named(of contained: Set<UploadName>, onRemote names: Set<UploadName>) -> Set<UploadName> {
-        let there = contained.intersection(names)
-        return there.union(contained.subtracting(names).sorted(by: >).prefix(roomForRemoved(besides: there.count)))
+        let present = contained.intersection(names)
+        return present.union(contained.subtracting(names).sorted(by: >).prefix(roomForRemoved(besides: present.count)))
     }
 
     /// The oldest removed upload that a manifest names; `nil` if it names all removed uploads of its store.

@@ -92,7 +92,7 @@ extension WholeStoreUploadOperation {
         return (new, digests)
     }
 
-    /// Returns the record if it's of this document; `nil` if a store of a deleted document begins the document again.
+    /// Returns the record if it's of this document; `nil` if it's of a deleted one that this client created again.
     ///
     /// - Throws: ``StoreSyncError/Code/documentReplaced`` if the store has to be replaced by a pull first.
     private func recordOfThisDocument(
@@ -101,7 +101,7 @@ extension WholeStoreUploadOperation {
         _ published: PublishedStores
     ) throws -> StoreRecord? {
         guard let record, record.mustReplace || record.integrityKey != document.integrityKey else { return record }
-        // A user who creates a deleted document again wants the store with which that is done in it.
+        // A user who creates a deleted document again does so with this store, which becomes the new document's.
         let begins = document.isOwn && !record.mustReplace && record.pending == nil && published.names.isEmpty
         guard begins else { throw replaced(store, published) }
         return nil

@@ -75,12 +75,16 @@ extension WholeStoreUploadOperation {
         return new
     }
 
-    /// Refuses to push if an upload is missing that this device knows, or that the writer of a head saw, unless the
-    /// user pushes a whole copy, or this is a baseline: the document's log says which edits that contains.
+    /// Refuses to push if an upload is missing that this device knows, or that the writer of a head saw.
     ///
-    /// Returns the missing uploads that this device knows. An upload whose manifest exists and doesn't open is damaged, not missing.
-    private func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName]
-    {
+    /// A whole copy is pushed nevertheless, and so is a baseline: the document's log says which edits it contains. An upload
+    /// whose manifest exists and doesn't open is damaged, not missing.
+    ///
+    /// Returns the missing uploads that this device knows.
+    private func refuseRollback(
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> [UploadName] {
         let memory = try await context.blocking { [state, key, document] in
             try state.rollbackMemory(for: key, document.integrityKey)
         }

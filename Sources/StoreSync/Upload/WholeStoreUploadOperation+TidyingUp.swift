@@ -59,11 +59,11 @@ extension WholeStoreUploadOperation {
         }
         do {
             let client = manifest.name.client
-            let there = published.names.union(published.folders).filter { $0.client == client }.union([manifest.name])
+            let present = published.names.union(published.folders).filter { $0.client == client }.union([manifest.name])
             let known = published.names.union(published.included).union(manifest.includes)
             let (own, damaged) = try await context.blocking { [state, key] in
                 (
-                    try state.uploads(for: key, .named(there))
+                    try state.uploads(for: key, .named(present))
                         + state.uploads(for: key, .lastPublished(by: client, besides: known)),
                     try state.damagedUploads(for: key)
                 )
@@ -161,9 +161,9 @@ extension WholeStoreUploadOperation {
     private func removeUploads(_ uploads: [UploadName], _ published: PublishedStores) async throws {
         let known = published.names.union(published.folders)
         for (client, uploads) in Dictionary(grouping: uploads, by: \.client).sorted(by: { $0.key < $1.key }) {
-            let there = try await hooks.listUploads(of: client, hierarchy)
+            let listed = try await hooks.listUploads(of: client, hierarchy)
                 .compactMap { UploadName(client: client, listed: $0) }
-            guard known.isSuperset(of: there) else { continue }
+            guard known.isSuperset(of: listed) else { continue }
             for name in uploads { try await remove(name) }
             for file in (published.fixedNames[client] ?? [:]).keys {
                 try await hooks.removeFixedName(file.path(in: hierarchy.wholeStores(client)))
