@@ -157,7 +157,7 @@ extension ApplicationRegistrationOperation {
         completing existing: StoredRegistration? = nil,
         _ context: OperationContext
     ) async throws -> NewApplication {
-        let decision = try await decide(.newApplication, context)
+        let decision = try await unlocking.decide(.newApplication, context)
         guard case .encrypted(let password) = decision else {
             guard existing == nil else {
                 throw StoreSyncError(

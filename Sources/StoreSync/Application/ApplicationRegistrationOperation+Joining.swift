@@ -22,7 +22,7 @@ extension ApplicationRegistrationOperation {
             try await refuseRemovedClient(&remote, seal)
             if request.requiresEncryption { throw mismatch }
             let isNew = pin == nil || isOther
-            if isNew, try await decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
+            if isNew, try await unlocking.decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
             let client = try await clientIdentifier(context)
             return try await join(unencrypted: remote, registration?.info, client, context)
         }

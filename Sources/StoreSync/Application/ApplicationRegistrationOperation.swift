@@ -175,13 +175,6 @@ public actor ApplicationRegistrationOperation: Operation {
 
     // MARK: Parts
 
-    func decide(
-        _ question: EncryptionQuestion,
-        _ context: OperationContext
-    ) async throws -> EncryptionDecision {
-        try await context.pause(awaiting: "\(question)") { try await delegate(question) }
-    }
-
     func clientIdentifier(_ context: OperationContext) async throws -> RemoteIdentifier {
         let client = try await context.blocking { [state, key, request] in
             try request.registersAgain ? state.replaceClientIdentifier(for: key) : state.clientIdentifier(for: key)

@@ -36,7 +36,7 @@ struct ApplicationUnlocking: Sendable {
     let hierarchy: ApplicationHierarchy
     let key: ApplicationKey
     let state: StateDirectory
-    let delegate: ApplicationRegistrationOperation.Delegate
+    private let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
     let hooks: any ApplicationRegistrationHooks
     /// Whether the password is tried even if this device has the keys.
@@ -302,9 +302,7 @@ struct ApplicationUnlocking: Sendable {
                     if let master = try await open(keyFile, with: password, context) { return (keyFile, master) }
                 }
             }
-            let question = EncryptionQuestion.joiningEncrypted(passwordWasWrong: password != nil)
-            let decision = try await context.pause(awaiting: "\(question)") { [delegate] in try await delegate(question)
-            }
+            let decision = try await decide(.joiningEncrypted(passwordWasWrong: password != nil), context)
             guard case .encrypted(let answer) = decision else {
                 throw StoreSyncError(
                     .encryptionMismatch,
@@ -313,6 +311,11 @@ struct ApplicationUnlocking: Sendable {
             }
             password = answer
         }
+    }
+
+    /// Asks the delegate; the operation is paused meanwhile.
+    func decide(_ question: EncryptionQuestion, _ context: OperationContext) async throws -> EncryptionDecision {
+        try await context.pause(awaiting: "\(question)") { try await delegate(question) }
     }
 
     /// The key file on the remote, or `nil` if it's the former one or older.
