@@ -135,7 +135,7 @@ extension SynchronizedStore {
         }
     }
 
-    /// Gives a replica that is complete its place, where no replica may be.
+    /// Renames a replica that is complete to its name, which no replica may have.
     private static func add(_ replica: URL, at url: URL) throws {
         let created = StoreChangesError(
             .busy,
@@ -146,7 +146,7 @@ extension SynchronizedStore {
         defer { lock.unlock() }
         guard try !exists(url.path) else { throw created }
         do {
-            try install(replica, at: url) { directory throws(Errno) in
+            try install(at: url) { directory throws(Errno) in
                 try directory.renameExclusively(replica.lastPathComponent, url.lastPathComponent)
             }
         } catch let error as StoreChangesError where error.cause as? Errno == .fileExists {
@@ -154,18 +154,15 @@ extension SynchronizedStore {
         }
     }
 
-    /// Gives a replica that was built again its place, from which it replaces the former one.
+    /// Replaces a replica by the one that was built again.
     static func replace(_ replica: URL, at url: URL) throws {
-        try install(replica, at: url) { directory throws(Errno) in
+        try install(at: url) { directory throws(Errno) in
             try directory.rename(replica.lastPathComponent, to: directory, url.lastPathComponent)
         }
     }
 
-    private static func install(
-        _ replica: URL,
-        at url: URL,
-        by rename: (Directory) throws(Errno) -> Void
-    ) throws {
+    /// Gives a replica its name by a rename, durably.
+    private static func install(at url: URL, by rename: (Directory) throws(Errno) -> Void) throws {
         do throws(Errno) {
             let directory = try Directory(path: url.deletingLastPathComponent().path)
             // SQLite would apply the journal of a damaged replica to this one.
