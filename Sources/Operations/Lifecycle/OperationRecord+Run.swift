@@ -1,12 +1,6 @@
 import ThreadSupport
 import Tracing
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 // MARK: - Progress
 
 extension OperationRecord {
@@ -216,35 +210,5 @@ extension SchedulerBoard {
         record.operation = nil
         if record.hasEnded { release(record) } else { finish(record) }
         return nil
-    }
-}
-
-// MARK: - The temporary directory
-
-extension OperationRecord {
-    /// Returns the run's own directory, created on first use.
-    func temporaryDirectory() async throws -> URL {
-        if let existing = core.withBoard({ _ in extras?.temporaryDirectory }) { return existing.url }
-        let made = try await runBlocking(on: core.environment.configuration.blockingExecutor) { [core] in
-            let location = core.environment.configuration.temporaryDirectory
-            return try TemporaryDirectory(in: location ?? FileManager.default.temporaryDirectory)
-        }
-        // Two concurrent callers may both have created a directory: the first is kept, the other is removed.
-        let kept: TemporaryDirectory? = core.withBoard { _ in
-            guard !hasEnded else { return nil }
-            let kept = madeExtras.temporaryDirectory ?? made
-            madeExtras.temporaryDirectory = kept
-            return kept
-        }
-        if kept !== made { made.remove() }
-        guard let kept else { throw CancellationError() }
-        return kept.url
-    }
-
-    /// Removes the directory with everything in it, even if the operation is cancelled.
-    func remove(_ directory: TemporaryDirectory) async {
-        await shielded { [core] in
-            try? await runBlocking(on: core.environment.configuration.blockingExecutor) { directory.remove() }
-        }
     }
 }

@@ -1,5 +1,6 @@
 import FileSupport
 import SystemPackage
+import ThreadSupport
 
 #if canImport(Darwin)
 import Darwin
@@ -130,6 +131,34 @@ final class TemporaryDirectory: Sendable {
             let identifier = lock.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)
             guard let uuid = UUID(uuidString: String(identifier)), uuid.uuidString == identifier else { return nil }
             directory = Self.prefix + identifier
+        }
+    }
+}
+
+extension OperationRecord {
+    /// Returns the run's own directory, created on first use.
+    func temporaryDirectory() async throws -> URL {
+        if let existing = core.withBoard({ _ in extras?.temporaryDirectory }) { return existing.url }
+        let made = try await runBlocking(on: core.environment.configuration.blockingExecutor) { [core] in
+            let location = core.environment.configuration.temporaryDirectory
+            return try TemporaryDirectory(in: location ?? FileManager.default.temporaryDirectory)
+        }
+        // Two concurrent callers may both have created a directory: the first is kept, the other is removed.
+        let kept: TemporaryDirectory? = core.withBoard { _ in
+            guard !hasEnded else { return nil }
+            let kept = madeExtras.temporaryDirectory ?? made
+            madeExtras.temporaryDirectory = kept
+            return kept
+        }
+        if kept !== made { made.remove() }
+        guard let kept else { throw CancellationError() }
+        return kept.url
+    }
+
+    /// Removes the directory with everything in it, even if the operation is cancelled.
+    func remove(_ directory: TemporaryDirectory) async {
+        await shielded { [core] in
+            try? await runBlocking(on: core.environment.configuration.blockingExecutor) { directory.remove() }
         }
     }
 }

@@ -97,6 +97,30 @@ struct SchedulerBoard {
         return progress
     }
 
+    /// The number of operations that haven't ended; handles that joined an operation don't count.
+    var operationCount: Int { scheduler.count - joinedCount }
+
+    /// Whether operations can start only after the app resumes the supervisor.
+    func holdsBack(mayContinueInBackground: Bool) -> Bool {
+        scheduler.isSuspended || scheduler.width == 0 || scheduler.isInBackground && !mayContinueInBackground
+    }
+
+    /// Whether an operation would never start once the last reference to the supervisor is released.
+    ///
+    /// Children start also in a suspended supervisor and at width 0, since their parents wait for them.
+    func holdsBack(_ record: OperationRecord) -> Bool {
+        guard record.lifecycle.isWaiting, contains(record) else { return false }
+        let traits = scheduler.entries[Int(record.position)].traits
+        // The handles of a coalesced operation end with it, which may be running.
+        return traits.isDisjoint(with: [.isJoined, .isChild])
+            && holdsBack(mayContinueInBackground: traits.contains(.mayContinueInBackground))
+    }
+
+    /// Whether an operation that is about to be added would never start, because the supervisor was released.
+    func wouldNeverStart(_ record: OperationRecord) -> Bool {
+        listeners.isReleased && holdsBack(mayContinueInBackground: record.options.mayContinueInBackground)
+    }
+
     // MARK: Adding
 
     /// Inserts an operation into the scheduler, where it stays until it ends.
