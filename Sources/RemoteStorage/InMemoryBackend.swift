@@ -48,10 +48,8 @@ public actor InMemoryBackend: RemoteBackend {
         capabilities: RemoteCapabilities = .all.subtracting(.contentTags),
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
-        self.identity = identity
-        claimed = capabilities
-        self.now = now
-        root = Node(item: RemoteItem(name: "", kind: .directory, modified: now()))
+        let root = Node(item: RemoteItem(name: "", kind: .directory, modified: now()))
+        self.init(identity: identity, capabilities: capabilities, now: now, root: root)
     }
 
     private init(
@@ -176,7 +174,7 @@ public actor InMemoryBackend: RemoteBackend {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.rootIsFixed() }
         guard var node = self[source] else { throw RemoteError.notFound(source) }
-        try source.refuseMoveInside(destination)
+        try source.refuseMoveIntoItself(to: destination)
         guard self[destination] == nil else { throw RemoteError.alreadyExists(destination) }
         try makeDirectories(to: parent)
         node.item.name = destination.lastComponent ?? ""

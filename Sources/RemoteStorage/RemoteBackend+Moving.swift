@@ -1,6 +1,6 @@
 extension RemotePath {
-    /// Throws ``RemoteError/moveIntoItself(_:to:)`` if a path is inside this one, to which it can't be moved.
-    func refuseMoveInside(_ destination: RemotePath) throws(RemoteError) {
+    /// Throws ``RemoteError/moveIntoItself(_:to:)`` if the destination of a move is inside this path.
+    func refuseMoveIntoItself(to destination: RemotePath) throws(RemoteError) {
         guard destination == self || !destination.isEqualToOrInside(self) else {
             throw RemoteError.moveIntoItself(self, to: destination)
         }
@@ -21,7 +21,7 @@ extension RemoteBackend {
         async let destinationStatus = status(of: destination)
         let (item, existing) = try await (sourceStatus, destinationStatus)
         guard let item else { throw RemoteError.notFound(source) }
-        try source.refuseMoveInside(destination)
+        try source.refuseMoveIntoItself(to: destination)
         guard existing == nil else { throw RemoteError.alreadyExists(destination) }
         return item
     }

@@ -43,10 +43,7 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     public static let contentTags = RemoteCapabilities(rawValue: 1 << 8)
 
     /// All of them.
-    public static let all: RemoteCapabilities = [
-        .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
-        .resumableWrite, .consistentRead, .contentTags,
-    ]
+    public static let all = RemoteCapabilities(namesByBit.map(\.capability))
 
     /// The names of the capabilities in the set, such as `exclusiveCreate`, in the order of their declaration.
     public var names: [String] {

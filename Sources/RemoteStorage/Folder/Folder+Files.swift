@@ -46,7 +46,7 @@ extension Folder {
             throw RemoteError.rootIsFixed()
         }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file, .directory])
-        try source.refuseMoveInside(destination)
+        try source.refuseMoveIntoItself(to: destination)
         let newParent = try makeDirectory(at: parent)
         do throws(Errno) {
             try sourceParent.move(sourceName, to: newParent, name)
