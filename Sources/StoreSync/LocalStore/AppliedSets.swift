@@ -108,6 +108,13 @@ struct AppliedSetsDirectory: Sendable {
         for file in WholeStoreFile.allCases { try? FileManager.default.removeItem(at: arrival(file)) }
     }
 
+    /// Puts the staged files into use, once their store is in place.
+    func commit() throws {
+        for file in WholeStoreFile.allCases where try LocalFile.exists(arrival(file).path) {
+            try LocalFile.rename(arrival(file).path, to: location(file).path)
+        }
+    }
+
     private var exists: Bool {
         get throws { try LocalFile.exists(url.path) }
     }
@@ -158,11 +165,4 @@ struct AppliedSetsDirectory: Sendable {
     }
 
     private func isAside(_ name: String) -> Bool { name.hasPrefix(url.lastPathComponent + ".") }
-
-    /// Puts the staged files into use, once their store is in place.
-    func commit() throws {
-        for file in WholeStoreFile.allCases where try LocalFile.exists(arrival(file).path) {
-            try LocalFile.rename(arrival(file).path, to: location(file).path)
-        }
-    }
 }

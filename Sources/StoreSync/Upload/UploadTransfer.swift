@@ -50,10 +50,8 @@ struct UploadTransfer: Sendable {
     }
 
     private func appliedSets() async throws -> [SentFile] {
-        try await WholeStoreFile.appliedSets.filter { content.appliedSets[$0] != nil }.concurrentMap { [self] file in
-            guard let copy = content.appliedSets[file] else {
-                preconditionFailure("only existing applied sets are sent")
-            }
+        let copies = WholeStoreFile.appliedSets.compactMap { file in content.appliedSets[file].map { (file, $0) } }
+        return try await copies.concurrentMap { [self] file, copy in
             let source = try await TakenStore.copied(copy).content(on: executor).counted(by: progress)
             let outgoing = OutgoingFile(source, as: form(of: file), on: workers)
             let item = try await hooks.uploadFile(outgoing.content, to: path(of: file))
