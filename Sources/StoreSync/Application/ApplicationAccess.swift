@@ -1,6 +1,5 @@
 import Operations
 public import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// How an operation reaches an application without registering this device.

@@ -1,6 +1,5 @@
 public import Foundation
 public import RemoteStorage
-import SyncCryptography
 
 /// The remote steps with which ``ApplicationRegistrationOperation`` replaces an application with a new one.
 ///

@@ -1,6 +1,5 @@
 import ContentDigests
 import RemoteStorage
-import SyncCryptography
 
 /// The last push of this device, as a base for a delta: the remote holds exactly what this device remembers of it.
 struct DeltaBase: Sendable {

@@ -1,5 +1,4 @@
 import ByteCoding
-import SyncCryptography
 
 /// The header of a delta: the sizes of the base file and of the file that the delta creates.
 ///

@@ -2,7 +2,6 @@ import ContentDigests
 import FileSupport
 import Foundation
 import Operations
-import RemoteStorage
 import SystemPackage
 import ThreadSupport
 

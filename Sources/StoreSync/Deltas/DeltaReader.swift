@@ -1,5 +1,4 @@
 import ByteCoding
-import SyncCryptography
 
 /// Parses a delta as it arrives, in pieces of any size, and refuses what no ``DeltaPlan`` writes.
 ///

@@ -1,5 +1,3 @@
-import RemoteStorage
-
 /// Decides which of a client's uploads stay after it has published another upload.
 struct KeptUploads: Sendable {
     /// The uploads to remove, each before the uploads that it builds on.

@@ -1,4 +1,3 @@
-import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage

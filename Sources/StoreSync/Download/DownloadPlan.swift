@@ -1,6 +1,5 @@
 import ContentDigests
 import Foundation
-import RemoteStorage
 
 /// What a pull does: it replaces a local store by an upload.
 struct DownloadPlan: Sendable {

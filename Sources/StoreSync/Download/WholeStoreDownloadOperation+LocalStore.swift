@@ -1,7 +1,6 @@
 import ContentDigests
 import Foundation
 import Operations
-import RemoteStorage
 
 /// Checks before the replacement: what the local store would lose, and what the remote has lost.
 extension WholeStoreDownloadOperation {

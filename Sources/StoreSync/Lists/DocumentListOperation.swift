@@ -1,5 +1,4 @@
 public import Operations
-import RemoteStorage
 import ThreadSupport
 
 /// Lists an application's documents, without registering this device or changing anything.

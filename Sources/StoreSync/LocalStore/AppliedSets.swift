@@ -1,7 +1,6 @@
 import DatabaseSupport
 import Foundation
 import GRDB
-import RemoteStorage
 
 /// The files that say which sets of changes and commands are in a store.
 ///

@@ -2,7 +2,6 @@ import ContentDigests
 import DatabaseSupport
 import Foundation
 import GRDB
-import GRDBSQLite
 import RemoteStorage
 import ThreadSupport
 

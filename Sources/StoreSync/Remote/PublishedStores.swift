@@ -1,5 +1,4 @@
 import Foundation
-import Operations
 import RemoteStorage
 import ThreadSupport
 

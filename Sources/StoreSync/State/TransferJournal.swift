@@ -1,7 +1,6 @@
 import ByteCoding
 import ContentDigests
 import Foundation
-import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 

@@ -1,4 +1,3 @@
-import DatabaseSupport
 import Foundation
 public import Operations
 public import RemoteStorage

@@ -1,8 +1,6 @@
 import ContentDigests
 import DatabaseSupport
 import Foundation
-import RemoteStorage
-import SyncCryptography
 
 /// The content of an upload: one state of a store, and the applied sets that belong to it.
 struct UploadContent: Sendable {

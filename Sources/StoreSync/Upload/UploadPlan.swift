@@ -1,6 +1,5 @@
 import ContentDigests
 import RemoteStorage
-import SyncCryptography
 
 /// A document on the remote, as one push found it.
 struct UploadTarget: Sendable {

@@ -1,5 +1,4 @@
 import Operations
-import RemoteStorage
 import SyncCryptography
 
 /// Checks that the uploads that a push relies on are complete.

@@ -2,7 +2,6 @@ import Foundation
 import Logging
 import Operations
 import RemoteStorage
-import SyncCryptography
 
 /// Inspects the document on the remote before a push: the uploads, and what this device remembers of them.
 extension WholeStoreUploadOperation {

@@ -2,7 +2,6 @@ import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage
-import SyncCryptography
 
 /// Uploads a whole store as a new generation of its document.
 ///

@@ -1,5 +1,4 @@
 import Foundation
-import RemoteStorage
 
 /// Assembles the stores of a document that are pushed as deltas, one after the other, and checks each as a whole.
 ///

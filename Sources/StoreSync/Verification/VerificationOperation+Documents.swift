@@ -1,7 +1,6 @@
 import Foundation
 import Operations
 import RemoteStorage
-import SyncCryptography
 
 /// Checks of a document's info and structure.
 extension VerificationOperation {
