@@ -154,7 +154,7 @@ extension SynchronizedStore {
         }
     }
 
-    /// Replaces a replica by the one that was built again.
+    /// Replaces a replica by a rebuilt one.
     static func replace(_ replica: URL, at url: URL) throws {
         try install(at: url) { directory throws(Errno) in
             try directory.rename(replica.lastPathComponent, to: directory, url.lastPathComponent)

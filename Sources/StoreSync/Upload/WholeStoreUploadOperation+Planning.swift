@@ -92,7 +92,7 @@ extension WholeStoreUploadOperation {
         return (new, digests)
     }
 
-    /// Returns the record if it's of this document; `nil` if it's of a deleted one that this client created again.
+    /// Returns the record if it's of this document; `nil` if it's of a deleted document, and this client recreated it.
     ///
     /// - Throws: ``StoreSyncError/Code/documentReplaced`` if the store has to be replaced by a pull first.
     private func recordOfThisDocument(
