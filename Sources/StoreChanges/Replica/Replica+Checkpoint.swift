@@ -17,7 +17,7 @@ extension Replica {
         try noteStoreSeen(db, by: client)
         let ownFacts: [ReplicaFact] = [
             .client, .document, .origin, .rules, .token, .preparedToken, .counter, .status, .migrated, .updatedFrom,
-            .addedAgain, .pages, .names, .formerStable,
+            .addedAgain, .pages, .names,
         ]
         for fact in ownFacts { try fact.write(nil, db) }
         for table in ["replaced", "pages", "refusals"] { try db.execute("DELETE FROM \(table)") }

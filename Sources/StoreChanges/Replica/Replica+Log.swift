@@ -42,28 +42,6 @@ extension Replica {
         )
     }
 
-    /// Forgets the sets that were stable at a time, but each client's last one of them, and sets from the first with bytes on.
-    ///
-    /// A file that was missing then has arrived by now, or never will. So no set that has the number of a forgotten one is
-    /// judged any more.
-    ///
-    /// - Parameters:
-    ///   - start: The time, in milliseconds since 1970; nothing is forgotten if it isn't known yet what was stable then.
-    ///   - time: The present.
-    /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    package func forgetSets(stableBefore start: UInt64, at time: UInt64) throws {
-        let knowledge = ReplicaKnowledge(db)
-        if let former = try knowledge.readFormerStable() {
-            // A device's clock may have been ahead.
-            guard former.time <= start || former.time > time else { return }
-            for (client, last) in former.time <= start ? former.vector : [:] {
-                try log.forgetSets(of: client, before: last.sequence)
-            }
-        }
-        guard let stable = try knowledge.read().stable else { return }
-        try knowledge.setFormerStable(stable.vector, at: time)
-    }
-
     /// This device's set of a number, if it counts.
     private func ownSet(_ sequence: UInt64) throws -> SeenSet? {
         try db.first(

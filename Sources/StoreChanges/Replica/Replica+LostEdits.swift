@@ -34,7 +34,7 @@ extension Replica {
     func logEditsLost(from former: Replica) throws {
         let (integrated, judgement) = (try log.integrated(), try log.judgement())
         let lost = try former.log.entries(.integrated, where: ReplicaLog.Origin.isForeign).filter { entry in
-            guard try !log.counts(entry.reference), try !log.isForgotten(entry.header.id) else { return false }
+            guard try !log.counts(entry.reference) else { return false }
             let (client, sequence) = (entry.header.id.client, entry.header.id.sequence)
             return judgement.isVoid(entry.reference) || sequence <= integrated[client]?.sequence ?? 0
         }

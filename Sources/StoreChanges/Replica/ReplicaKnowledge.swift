@@ -47,21 +47,6 @@ struct ReplicaKnowledge {
         writer.prefix(prefix)
         try ReplicaFact.stable.write(writer.bytes, db)
     }
-
-    /// The last set of each client that was stable at a time, in milliseconds since 1970.
-    func readFormerStable() throws -> (time: UInt64, vector: [ClientID: SeenSet])? {
-        try ReplicaFact.formerStable.read(db).map { bytes in
-            var parser = ByteParser(bytes)
-            return (try parser.number("a time"), try parser.vector())
-        }
-    }
-
-    func setFormerStable(_ vector: [ClientID: SeenSet], at time: UInt64) throws {
-        var writer = ByteWriter()
-        writer.number(time)
-        writer.vector(vector)
-        try ReplicaFact.formerStable.write(writer.bytes, db)
-    }
 }
 
 // MARK: - Coding

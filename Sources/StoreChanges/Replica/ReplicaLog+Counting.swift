@@ -1,4 +1,4 @@
-/// Which sets count, which are forgotten, which weren't captured here, and how many there are.
+/// Which sets count, which weren't captured here, and how many there are.
 extension ReplicaLog {
     /// The number of the sets that aren't stable, and their size in bytes: every checkpoint has them.
     func size() throws -> (sets: UInt64, bytes: Int64) {
@@ -20,34 +20,6 @@ extension ReplicaLog {
             "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND \(Origin.isShared)",
             reference.values
         ) != nil
-    }
-
-    /// Whether the client's set of this number was stable and is forgotten.
-    ///
-    /// The sets of a client that count have no gaps, so it comes before all that the log has of them.
-    func isForgotten(_ set: SetID) throws -> Bool {
-        let first = try db.first(
-            """
-            SELECT sequence, \(Status.isStable) FROM sets WHERE client = ? AND status <> \(Status.void.rawValue)
-            ORDER BY sequence LIMIT 1
-            """,
-            [.text(set.client.rawValue)]
-        )
-        guard let first, first.integer(1) == 1 else { return false }
-        return try set.sequence < first.number(0)
-    }
-
-    /// Forgets a client's stable sets before a number that are before all that have bytes.
-    func forgetSets(of client: ClientID, before sequence: UInt64) throws {
-        try db.execute(
-            """
-            DELETE FROM sets WHERE client = ?1 AND \(Status.isStable) AND sequence < (
-                SELECT min(sequence) FROM sets
-                WHERE client = ?1 AND \(Status.isStable) AND (sequence >= ?2 OR bytes IS NOT NULL)
-            )
-            """,
-            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
-        )
     }
 
     /// Whether a set of a number and a time is integrated.

@@ -37,15 +37,10 @@ struct ReplicaLog {
         self.digestKey = digestKey
     }
 
-    /// Adds a set, unless it's forgotten; of a set that is known already, only its origin is noted: it may have been captured
-    /// here, too.
+    /// Adds a set; of a set that is known already, only its origin is noted: it may have been captured here, too.
     func insert(_ set: any ChangeSetSource, _ origin: Origin) throws -> SetReference {
         let bytes = try set.encoded
         let digest = SetDigest(of: bytes)
-        // A forgotten set has been published, so what isn't published is another one, whose edits are captured again.
-        if origin == .otherDevice || origin == .published, try isForgotten(set.header.id) {
-            return SetReference(set.header.id, digest)
-        }
         var header = set.header
         // The schema is remembered with its version, and the log's headers are read in every synchronization.
         header.schemaDescription = nil

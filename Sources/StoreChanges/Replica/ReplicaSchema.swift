@@ -89,8 +89,7 @@ enum ReplicaSchema {
         -- The leaves of the store's tables when it was captured last, in parts: the number of the last row, and the leaves.
         CREATE TABLE pages (tbl INTEGER, last INTEGER, leaves BLOB NOT NULL, PRIMARY KEY (tbl, last)) WITHOUT ROWID;
 
-        -- The sets that arrived, without long stable ones before a client's last: another set of their numbers doesn't count.
-        -- bytes are NULL for stable sets of other devices, sum unless a set is integrated
+        -- All sets that arrived; bytes are NULL for stable sets of other devices, sum unless a set is integrated
         -- and the digest after it is known.
         CREATE TABLE sets (
             id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
@@ -141,8 +140,6 @@ enum ReplicaFact: String {
     case seen
     /// What can't be undone any more.
     case stable
-    /// What couldn't be undone any more at a time of this device, and that time.
-    case formerStable
     /// Whether anything has changed by which sets are judged since they were judged last.
     case unjudged
     /// Whether a schema or its number is new since it was judged which waiting sets the store can read.

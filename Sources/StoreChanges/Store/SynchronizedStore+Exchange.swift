@@ -1,5 +1,3 @@
-package import Foundation
-
 /// What devices exchange: change sets.
 extension SynchronizedStore {
     /// The last set of each client that has arrived and isn't void, as far as that is known.
@@ -143,9 +141,9 @@ extension SynchronizedStore {
         return try readReplica { try Replica.knownSets($0.db, where: condition) }
     }
 
-    /// Whether a set has arrived that other devices may know, whether it counts or not, or whether it's forgotten.
+    /// Whether a set has arrived that other devices may know, whether it counts or not.
     package func has(_ set: SetReference) throws -> Bool {
-        try readReplica { try $0.log.isShared(set) || $0.log.isForgotten(set.id) }
+        try readReplica { try $0.log.isShared(set) }
     }
 
     /// Whether a set of a client is integrated, and not another one of its number.
@@ -174,18 +172,12 @@ extension SynchronizedStore {
         try writeReplica { try $0.trim(publishedUpTo: sequence) }
     }
 
-    /// Forgets the bytes of this device's own sets that it will never publish again, and sets that all clients have long seen.
+    /// Forgets the bytes of this device's own sets that it will never publish again.
     ///
-    /// - Parameters:
-    ///   - sequence: The number of the last own set that was removed from the remote.
-    ///   - start: Since when the sets were seen that are forgotten.
-    ///   - time: The present.
+    /// - Parameter sequence: The number of the last own set that was removed from the remote.
     /// - Throws: ``StoreChangesError``.
-    package func forgetSets(ownUpTo sequence: UInt64, stableBefore start: Date, at time: Date) throws {
-        try writeReplica { replica in
-            try replica.forgetOwnSets(upTo: sequence)
-            try replica.forgetSets(stableBefore: start.millisecondsSince1970, at: time.millisecondsSince1970)
-        }
+    package func forgetOwnSets(upTo sequence: UInt64) throws {
+        try writeReplica { try $0.forgetOwnSets(upTo: sequence) }
     }
 
     /// The clients whose sets wait for sets that have not arrived.
@@ -197,7 +189,7 @@ extension SynchronizedStore {
 extension Replica {
     /// The last set of each client that fulfils a condition in SQL.
     ///
-    /// Each client's sets are searched from its last one on: the log has very many sets if a device is silent.
+    /// Each client's sets are searched from its last one on: the log has all sets that ever arrived.
     static func knownSets(
         _ db: SQLConnection,
         where condition: String = "true",

@@ -57,10 +57,10 @@ extension SynchronizationOperation {
         try await remember(published.memory, context)
         let superfluous = try await forgetSegments(&published.memory, since: replica.origin, knowledge)
         // What only the next head gives up may still have to be published again, if this device dies before.
-        let (removed, start, time) = (memory.removed, state.startOfArrivals, state.now())
+        let removed = memory.removed
         let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim(publishedUpTo: memory.sequence ?? 0)
-            try store.forgetSets(ownUpTo: removed, stableBefore: start, at: time)
+            try store.forgetOwnSets(upTo: removed)
             let publication = try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
             try store.note(publication)
             return publication

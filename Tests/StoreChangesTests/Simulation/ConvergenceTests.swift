@@ -159,8 +159,6 @@ struct ConvergenceTests {
             guard random.chance(60) else { return }
             try readHeads(device, isLate: true)
             try device.trim()
-            // As if a month had passed since the last time.
-            try device.forgetSets(ownUpTo: .max, stableBefore: time, at: time)
             if let stable = try device.stable() { log.append("\(device.client) trims up to \(stable.position)") }
         }
     }

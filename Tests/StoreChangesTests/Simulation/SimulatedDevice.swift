@@ -161,22 +161,6 @@ final class SimulatedDevice {
         try replicaDatabase.write { _ in try replica.trim(publishedUpTo: sequence) }
     }
 
-    /// Forgets its own sets up to a number, and the sets that were stable before a time.
-    func forgetSets(ownUpTo sequence: UInt64 = 0, stableBefore start: UInt64 = 0, at time: UInt64) throws {
-        try replicaDatabase.write { _ in
-            try replica.forgetOwnSets(upTo: sequence)
-            try replica.forgetSets(stableBefore: start, at: time)
-        }
-    }
-
-    /// The numbers of the sets of a client that aren't forgotten.
-    func setNumbers(of client: ClientID) throws -> [Int] {
-        try replicaDatabase.unsafeRead {
-            let sql = "SELECT sequence FROM sets WHERE client = ? ORDER BY sequence"
-            return try Int.fetchAll($0, sql: sql, arguments: [client.rawValue])
-        }
-    }
-
     /// The end of what this device can't undo any more.
     func stable() throws -> StablePrefix? { try replicaDatabase.unsafeRead { _ in try replica.head(number: 0).stable } }
 

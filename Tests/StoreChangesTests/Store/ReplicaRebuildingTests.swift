@@ -222,60 +222,6 @@ struct ReplicaRebuildingTests {
         }
     }
 
-    @Test("Edits of sets that a baseline's device has forgotten are neither captured again nor logged as lost")
-    func forgottenSets() throws {
-        let fixture = try Fixture()
-        let (app, _) = try laptop(fixture)
-        let phone = try fixture.app("phone")
-        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
-        _ = try fixture.open("laptop").synchronized(with: [#require(try fixture.open("phone").recordSet())])
-        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye'") }
-        let news = try #require(try fixture.open("phone").recordSet())
-        let last = LogEntry(news)
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE title = 'milk'") }
-        _ = try fixture.open("laptop").synchronized(with: [news])
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE title = 'oat milk'") }
-        _ = try fixture.open("laptop").synchronized(with: [])
-        try fixture.open("laptop").note(fixture.open("laptop").publication(after: 0, head: 1))
-        let former = try Data(contentsOf: replica(fixture))
-
-        let own = try #require(try fixture.open("laptop").ownSets(2...2).first)
-        var heads = LogNews()
-        heads.heads = [
-            ClientHead(
-                last.header.id.client,
-                number: 1,
-                last: SeenSet(2, last.digest),
-                seen: [identity.client: SeenSet(2, own.digest)]
-            )
-        ]
-        let beginning = SynchronizedStore.Beginning(
-            store: fixture.folder.appending(path: "later.sqlite"),
-            checkpoint: fixture.folder.appending(path: "later.checkpoint")
-        )
-        do {
-            let store = try fixture.open("laptop")
-            try store.remember(heads)
-            try store.trim(publishedUpTo: 2)
-            for time in [Date(timeIntervalSince1970: 1), Date(timeIntervalSince1970: 2)] {
-                try store.forgetSets(ownUpTo: 2, stableBefore: Date(timeIntervalSince1970: 1), at: time)
-            }
-            for client in [identity.client, last.header.id.client] {
-                #expect(try store.has(SetReference(SetID(client, 1), .none)), "it's forgotten, so its digest is")
-                #expect(try !store.has(SetReference(SetID(client, 2), .none)))
-            }
-            _ = try store.makeCheckpoint(at: #require(beginning.checkpoint), withStoreAt: beginning.store)
-        }
-        // The device that begins with the checkpoint has forgotten nothing.
-        try former.write(to: replica(fixture))
-        #expect(try rebuild(fixture, from: SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())))
-        let outcome = try fixture.open("laptop").synchronized(with: [])
-        #expect(outcome.captured.isEmpty && outcome.written.isEmpty)
-        #expect(try fixture.open("laptop").conflicts().isEmpty)
-        let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
-        #expect(titles == ["rye", "soy milk"])
-    }
-
     @Test("A reference to a row that its app deleted alone has the row's name still, and isn't captured again")
     func leftReference() throws {
         let fixture = try Fixture()

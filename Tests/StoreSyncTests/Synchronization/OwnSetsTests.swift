@@ -18,22 +18,13 @@ struct OwnSetsTests {
     /// The numbers of the device's own sets whose bytes its replica has.
     private func keptSets(_ device: Device) async throws -> [UInt64] {
         let memory = try #require(try device.synchronizationMemory())
-        return try await sets(of: memory.client, on: device, where: "bytes IS NOT NULL")
-    }
-
-    /// The numbers of a client's sets that a device's replica has.
-    private func sets(
-        of client: String,
-        on device: Device,
-        where condition: String = "TRUE"
-    ) async throws -> [UInt64] {
         let replica = try DatabaseQueue(path: #require(device.state.replicas().first).path)
         defer { try? replica.close() }
         let numbers = try await replica.read {
             try Int64.fetchAll(
                 $0,
-                sql: "SELECT sequence FROM sets WHERE client = ? AND \(condition) ORDER BY sequence",
-                arguments: [client]
+                sql: "SELECT sequence FROM sets WHERE client = ? AND bytes IS NOT NULL ORDER BY sequence",
+                arguments: [memory.client]
             )
         }
         return numbers.map { UInt64($0) }
@@ -76,36 +67,6 @@ struct OwnSetsTests {
         for device in [c, a, b] { _ = try await device.synchronize().value }
         #expect(try titles(a) == titles(b) && titles(c) == titles(a) && titles(a).count == 11)
         #expect(try await a.verify().value.problems.isEmpty)
-    }
-
-    @Test("What all devices had seen a month ago is forgotten, but the last edits of each device, and isn't missed")
-    func aMonthLater() async throws {
-        let fixture = try Fixture(password: "correct horse")
-        let (a, b) = try await devices(fixture)
-        let clients = try [a, b].map { try #require(try $0.synchronizationMemory()).client }
-        let day: TimeInterval = 24 * 60 * 60
-        // At first it's noted what all devices have seen. A month later, no set comes before that, and it's noted again.
-        for days in [0, 31, 60] {
-            let later = try fixture.device("a", clockError: Double(days) * day)
-            try await write(by: later)
-            for client in clients { #expect(try await sets(of: client, on: later).first == 1) }
-        }
-        let later = try fixture.device("a", clockError: 62 * day)
-        try await write(by: later)
-        for client in clients { #expect(try #require(try await sets(of: client, on: later).first) > 1) }
-        #expect(try await sets(of: clients[1], on: later).last == 4)
-        // The baseline has as little.
-        _ = try await later.vacuum().value
-        let c = try fixture.device("c")
-        _ = try await c.synchronize().value
-        #expect(try #require(try await sets(of: clients[1], on: c).first) > 1)
-        var request = SynchronizationRequest(url: later.store)
-        request.rebuildsReplica = true
-        _ = try await later.synchronize(request).value
-        for device in [b, c] { try await write(by: device) }
-        for device in [b, c, later, b, c] { #expect(try await device.synchronize().value.conflicts == 0) }
-        #expect(try titles(a) == titles(b) && titles(c) == titles(b) && titles(b).count == 15)
-        #expect(try await later.verify().value.problems.isEmpty)
     }
 
     @Test("A replica isn't built again while the remote lacks own edits that the replica has forgotten")
