@@ -33,7 +33,7 @@ extension FileDigester {
 /// The blocks of a file that several threads read: they are taken in order, and finished in any order.
 struct BlockReading: Sendable {
     let byteCount: Int64
-    /// Of the blocks before the first one that isn't finished.
+    /// The digester of all blocks before the first unfinished one.
     var digester: FileDigester
     private var taken: Int64 = 0
     /// Where the first block begins that isn't finished.
@@ -52,6 +52,7 @@ struct BlockReading: Sendable {
         return block.isEmpty ? nil : block
     }
 
+    /// Adds a block's digests, and appends to the digester all that are next in order.
     mutating func finish(_ block: Range<Int64>, _ digests: ChunkDigests) {
         waiting[block.lowerBound] = digests
         while let next = waiting.removeValue(forKey: finished) {

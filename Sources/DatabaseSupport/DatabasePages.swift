@@ -29,7 +29,7 @@ package struct DatabasePages: Sendable {
         try usesLog(db) ? sizeOfUsedLog(of: db) : 0
     }
 
-    /// The size of the write-ahead log of a database that uses one, in bytes: it takes no statement.
+    /// The size in bytes of the write-ahead log of a database that uses one; executes no statement.
     package static func sizeOfUsedLog(of db: Database) throws -> Int64 {
         // A log that can't be seen may hold anything.
         try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? .max

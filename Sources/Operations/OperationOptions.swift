@@ -84,7 +84,9 @@ public struct OperationOptions: Sendable {
         get { rawTaskPriority.map(TaskPriority.init(rawValue:)) }
         set { rawTaskPriority = newValue?.rawValue }
     }
-    /// The number of ``taskPriority``: with a `TaskPriority` among them, the runtime would look up the layout of all options.
+    /// The number of ``taskPriority``.
+    ///
+    /// If options had a `TaskPriority`, the runtime would look up the layout of all of them.
     private(set) var rawTaskPriority: UInt8?
     /// Whether the operation inherits all task-local values of the caller that adds it.
     ///

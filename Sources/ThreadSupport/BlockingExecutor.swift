@@ -81,7 +81,7 @@ package func runBlocking<Result: Sendable>(
     }
 }
 
-/// Runs `body`, which may block, on as many threads of `executor` as there are cores.
+/// Runs `body`, which may block, on as many threads of `executor` as there are cores, at most 16.
 ///
 /// The threads share work: each takes the next part of it until nothing is left. If one throws, the others are cancelled.
 ///
@@ -93,10 +93,11 @@ package func runBlockingOnAllCores(
     on executor: (any TaskExecutor)? = nil,
     _ body: @escaping @Sendable () throws -> Void
 ) async throws {
+    // Other jobs of the executor need threads, too.
+    let threadCount = min(ProcessInfo.processInfo.activeProcessorCount, 16)
     try await withThrowingTaskGroup { group in
-        for _ in 0..<ProcessInfo.processInfo.activeProcessorCount {
-            group.addTask { try await runBlocking(on: executor, body) }
-        }
-        try await group.waitForAll()
+        for _ in 0..<threadCount { group.addTask { try await runBlocking(on: executor, body) } }
+        // The first error ends the loop, and so cancels the others.
+        for try await _ in group {}
     }
 }

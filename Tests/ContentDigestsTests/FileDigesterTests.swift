@@ -4,7 +4,7 @@ import Testing
 
 @testable import ContentDigests
 
-@Suite("The digests of a file that is read on all cores")
+@Suite("The digests of a file that is read on all cores", .timeLimit(.minutes(60)))
 struct FileDigesterTests {
     private static let keyed = [UInt8](0..<32).withUnsafeBytes { PageHash(key: $0) }
     private static let block = ContentRoot.blockSize
@@ -70,6 +70,19 @@ struct FileDigesterTests {
             _ = try await FileDigester(Self.keyed).digests(ofBytes: Int64(Self.block * 4), on: nil) { offset, count in
                 if offset == Int64(index * Self.block) { throw Failure() }
                 return [UInt8](repeating: 0, count: count)
+            }
+        }
+    }
+
+    @Test("If a read fails, the other threads stop")
+    func failureOfOne() async {
+        struct Failure: Error {}
+        let zeros = [UInt8](repeating: 0, count: Self.block)
+        await #expect(throws: Failure.self) {
+            // The others would never end.
+            _ = try await FileDigester(Self.keyed).digests(ofBytes: 1 << 60, on: nil) { offset, _ in
+                if offset == 0 { throw Failure() }
+                return zeros
             }
         }
     }

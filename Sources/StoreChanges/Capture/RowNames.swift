@@ -3,7 +3,7 @@
 /// Neither its number nor its values tell that it's the same row, so only the capture that follows at once knows. If the
 /// process dies before that, the next capture may take it for a new row.
 struct RowWrittenAgain {
-    /// The row by its former name.
+    /// The row, by the name that all devices know.
     var row: RowReference
     /// Its integer key in the store.
     var number: Int64
@@ -101,7 +101,7 @@ final class RowNames {
         return counter > lastCounter
     }
 
-    /// Gives a row a new name, because the user inserted it; the restored row gets its former one.
+    /// Gives a row a new name, because the user inserted it; the restored row keeps its name.
     @discardableResult
     func create(_ number: Int64, in table: String) throws -> RowName {
         let isRestored = writtenAgain?.row.table == table && writtenAgain?.number == number

@@ -22,7 +22,7 @@ package struct SetJudgement {
     let entries: [SetReference: LogEntry]
     /// For the last set that a prefix has of a client, the client's later sets that don't follow it.
     private let unrelated: [SetReference: Set<SetReference>]
-    /// The sets that heads list as void, also unknown ones.
+    /// The sets that heads list as void, whether they have arrived or not.
     private let listed: [SetReference: UInt64]
     /// The known sets that are void.
     package private(set) var void: Set<SetReference> = []
@@ -173,7 +173,7 @@ package struct SetJudgement {
     /// The sets without copies after a number of their client, which may exclude all of its sets.
     private func setsWithoutCopies(after last: (ClientID) -> UInt64?) -> Set<SetReference> {
         var sets: Set<SetReference> = []
-        // Of a copy's set, only what the heads of other devices list may have arrived.
+        // Of a copy's set, this device may know only what another device's head lists.
         let byNumber = Dictionary(grouping: Set(entries.keys).union(listed.keys), by: \.id)
         for (id, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
             guard let last = last(id.client), copies.count == 1, let set = entries[copies[0]],

@@ -24,8 +24,10 @@ extension SynchronizedStore {
     ///
     /// - Parameter number: The number of the entry.
     /// - Returns: The new sets.
-    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints or indexes refuse the row, or it has
-    ///   no table, column or parent row for it any more; and `massDeletion` if more than half of a table's rows are gone.
+    /// - Throws: ``StoreChangesError``. `conflictNotFound`: there is no such entry, or it lost nothing. `cannotRestore`: the
+    ///   store's constraints or indexes refuse the row, or it has no table, column or parent row for it any more.
+    ///   `massDeletion`: more than half of a table's rows are gone. `setsMissing`: edits are missing on which other devices
+    ///   have built.
     @discardableResult
     package func restore(_ number: Int64) throws -> [OwnSet] {
         try locked {

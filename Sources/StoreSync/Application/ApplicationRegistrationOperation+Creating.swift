@@ -267,9 +267,9 @@ extension ApplicationRegistrationOperation {
     /// Returns the same error with the final path and the remote's name, since users don't know the staging directory's.
     private func namingRemote(_ error: RemoteError) -> RemoteError {
         guard let path = error.path else { return error }
-        let final = (hierarchy.root.components + path.components.dropFirst()).joined(separator: "/")
+        let finalPath = (hierarchy.root.components + path.components.dropFirst()).joined(separator: "/")
         let message = error.message
-            .replacingOccurrences(of: "“\(path)”", with: "“\(final)” on the remote \(hooks.backend.identity)")
+            .replacingOccurrences(of: "“\(path)”", with: "“\(finalPath)” on the remote \(hooks.backend.identity)")
         return RemoteError(error.code, message, cause: error)
     }
 

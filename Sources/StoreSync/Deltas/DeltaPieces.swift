@@ -1,4 +1,4 @@
-/// The pieces of about 1 MiB, in order, in which a delta is written.
+/// The pieces in which a delta is written, in order; each has about 2 MiB at most.
 struct DeltaPieces: IteratorProtocol, Sendable {
     private static let pieceBytes: Int64 = 1 << 20
 

@@ -3,6 +3,7 @@ import FileSupport
 import Foundation
 import RemoteStorage
 import SyncCryptography
+import SystemPackage
 
 /// The block digests of the store that this device last pushed for a document: the next push is compared with them.
 ///
@@ -72,17 +73,18 @@ extension PushedBlocks.File {
 
     /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
-    /// Blocks its thread.
+    /// Blocks.
     func read() -> PushedBlocks? {
-        guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
-            let bytes = try? OpenFile(path: url.path, O_RDONLY).read(at: 0, upTo: size)
+        guard let file = try? OpenFile(path: url.path, O_RDONLY),
+            let size = try? file.status().size, size <= Int64(Self.maximumBytes),
+            let bytes = try? file.read(at: 0, upTo: Int(size))
         else { return nil }
         return Self.decode(bytes)
     }
 
     /// Writes the blocks; if that fails, the next push is a whole copy.
     ///
-    /// Blocks its thread.
+    /// Blocks.
     func write(_ blocks: PushedBlocks) {
         // If writing fails, the former content may stay: it names an older push, so it isn't used any more.
         try? LocalFile.replace(url, with: Self.encode(blocks))

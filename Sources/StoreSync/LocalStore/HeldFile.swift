@@ -40,12 +40,10 @@ final class HeldFile: HeldStore {
     }
 
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        try state.withLock { state in
-            switch state {
-            case .held: return try readInPlace(at: offset, upTo: count)
-            case .copied(let snapshot): return try snapshot.read(at: offset, upTo: count)
-            case .ended(let error): throw error
-            }
+        switch state.withLock({ $0 }) {
+        case .held: return try readInPlace(at: offset, upTo: count)
+        case .copied(let snapshot): return try snapshot.read(at: offset, upTo: count)
+        case .ended(let error): throw error
         }
     }
 

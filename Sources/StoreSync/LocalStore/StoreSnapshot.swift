@@ -98,9 +98,8 @@ struct StoreSnapshot: Sendable {
 
     /// Creates a snapshot whose copy is an existing file.
     init(at url: URL, _ pages: PageHash) throws {
-        let size = try Self.reading(url, or: .cannotWrite) { try url.resourceValues(forKeys: [.fileSizeKey]).fileSize }
-        guard let size else { preconditionFailure("every file has a size") }
-        self.init(url: url, byteCount: Int64(size), pages, knownRoot: nil)
+        let size = try Self.reading(url, or: .cannotWrite) { try Stat(url.path).size }
+        self.init(url: url, byteCount: size, pages, knownRoot: nil)
     }
 
     init(url: URL, byteCount: Int64, _ pages: PageHash, knownRoot: ContentRoot?) {

@@ -29,17 +29,6 @@ nonisolated(nonsending) func translatingErrors<Result>(
     }
 }
 
-extension StateDirectory {
-    /// Takes a lock for an operation, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
-    nonisolated(nonsending) func lock(
-        _ subject: FileLock.Subject,
-        _ mode: FileLock.Mode,
-        for context: OperationContext
-    ) async throws -> FileLock {
-        try await context.blocking { try lock(subject, mode, by: context.name) }
-    }
-}
-
 /// Records what can't be undone any more; if this device's memory is full, in use or damaged, returns a warning.
 ///
 /// The intention was recorded before, so the next push or pull compares it with the actual state.

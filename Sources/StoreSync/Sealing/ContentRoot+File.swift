@@ -1,5 +1,7 @@
 import ContentDigests
+import FileSupport
 import Foundation
+import SystemPackage
 import ThreadSupport
 
 extension ContentRoot {
@@ -10,14 +12,19 @@ extension ContentRoot {
     ///   - pages: How its pages are digested.
     ///   - executor: The executor that reads it.
     /// - Returns: Its length in bytes, and its root.
-    /// - Throws: What reading throws, or `CancellationError`.
+    /// - Throws: ``StoreSyncError/Code/cannotWrite`` if the file can't be read; `CancellationError`.
     static func of(
         fileAt url: URL,
         _ pages: PageHash,
         on executor: (any TaskExecutor)?
     ) async throws -> (byteCount: Int64, root: ContentRoot) {
-        let snapshot = try await runBlocking(on: executor) { try StoreSnapshot(at: url, pages) }
-        let digests = try await TakenStore.copied(snapshot).digests(withBlocks: false, on: executor)
+        let file = try await runBlocking(on: executor) {
+            try StoreSnapshot.reading(url, or: .cannotWrite) { try OpenFile(path: url.path, O_RDONLY) }
+        }
+        let digests = try await FileDigester(pages)
+            .digests(ofBytes: file.status().size, on: executor) { offset, count in
+                try StoreSnapshot.reading(url, or: .cannotWrite) { try file.read(at: offset, upTo: count) }
+            }
         return (digests.byteCount, digests.root)
     }
 }

@@ -3,6 +3,7 @@ package import FileSupport
 public import Foundation
 import GRDB
 import Keychain
+import Operations
 import SyncCryptography
 import ThreadSupport
 
@@ -148,6 +149,15 @@ public final class StateDirectory: Sendable {
     }
 
     // MARK: Locks
+
+    /// Takes a lock for an operation, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
+    nonisolated(nonsending) func lock(
+        _ subject: FileLock.Subject,
+        _ mode: FileLock.Mode,
+        for context: OperationContext
+    ) async throws -> FileLock {
+        try await context.blocking { try lock(subject, mode, by: context.name) }
+    }
 
     /// Takes a lock, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
     ///

@@ -85,10 +85,10 @@ public struct ConflictLog: Sendable {
     /// the entries that ``Entry/canBeRestored`` names.
     ///
     /// - Parameter number: The number of the entry.
-    /// - Throws: ``StoreSyncError``, with `conflictNotFound` if there is no such entry or it lost nothing, `cannotRestore` if a
-    ///   constraint refuses the row, the store has no column or parent row for it any more, or it's a row without a key that
-    ///   this device has restored already, `massDeletion` if more than half of a table's rows are gone, or `remoteUnavailable`
-    ///   while edits are missing on which other devices have built.
+    /// - Throws: ``StoreSyncError``. `conflictNotFound`: there is no such entry, or it lost nothing. `cannotRestore`: a
+    ///   constraint refuses the row, the store has no column or parent row for it any more, or this device has restored this
+    ///   row without a key already. `massDeletion`: more than half of a table's rows are gone. `remoteUnavailable`: edits are
+    ///   missing on which other devices have built.
     public func restore(_ number: Int64) async throws {
         try await using { _ = try $0.restore(number) }
     }

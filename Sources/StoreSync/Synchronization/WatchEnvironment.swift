@@ -52,15 +52,15 @@ extension WatchEnvironment {
         }
     }
 
-    /// Watches a store, and looks on request where a link on its path leads by then.
+    /// Watches a store, and follows links on its path when the returned function is called.
     ///
-    /// If the system refuses to watch it there, each further look counts as a change, and tries again.
+    /// If the system refuses to watch a link's new target, each call reports a change and tries again.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - onChange: Called when a look finds the store elsewhere.
+    ///   - onChange: Called when a link leads to another store.
     ///   - start: Starts to watch a file.
-    /// - Returns: What looks, and watches the store until it's released.
+    /// - Returns: A function that follows the links. The watch ends when it's released.
     /// - Throws: The first error of `start`.
     static func watch(
         _ store: URL,

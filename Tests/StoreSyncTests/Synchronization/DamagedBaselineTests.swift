@@ -175,7 +175,7 @@ struct DamagedBaselineTests {
         _ = try await a.synchronize().value
         try damage(.manifest, ofNewestBaselineOf: z, fixture)
         #expect(try await !a.verify().value.problems.isEmpty)
-        // The same change again undoes it.
+        // A second flip of the same bytes repairs the manifest.
         try damage(.manifest, ofNewestBaselineOf: z, fixture)
         #expect(try await a.vacuum().value.isBaselineWritten == false)
     }

@@ -99,8 +99,8 @@ extension StoreWatchTests {
         withExtendedLifetime(lookAtStore) {}
     }
 
-    @Test("While the system refuses to watch where a link leads by now, each look counts as a change of the store")
-    func refusedPlace() async throws {
+    @Test("While the system refuses to watch a link's new target, each inspection counts as a change of the store")
+    func refusedWatch() async throws {
         let fixture = try Fixture()
         let (store, redirect) = try storeBehindLink(in: fixture.folder)
         let (changes, isRefused) = (Locked(0), Locked(false))
@@ -118,6 +118,6 @@ extension StoreWatchTests {
         }
         isRefused.withLock { $0 = false }
         for _ in 0..<2 { await look() }
-        #expect(changes.withLock(\.self) == 3, "it's watched since the first look that isn't refused")
+        #expect(changes.withLock(\.self) == 3, "since the system allowed it, the store is watched")
     }
 }
