@@ -3,7 +3,6 @@ import FileSupport
 import Foundation
 import Operations
 import SystemPackage
-import ThreadSupport
 
 /// How a store is pushed as a delta.
 struct DeltaPlan: Sendable {
@@ -51,15 +50,12 @@ struct DeltaPlan: Sendable {
         guard let root = content.contentRoot else { preconditionFailure("a delta is planned with the store's digests") }
         let (store, pages) = (content.taken, content.store.pages)
         let url = content.directory.appending(path: DocumentHierarchy.deltaName)
-        let file = try await context.blocking {
-            try LocalFile.writing(url.path) { () throws(Errno) in try OpenFile(creating: url.path) }
-        }
-        let pieces = Locked(DeltaPieces(header, runs: runs))
-        try await runBlockingOnAllCores(on: context.blockingExecutor) {
-            while let piece = pieces.withLock({ $0.next() }) {
+        try await context.blocking {
+            let file = try LocalFile.writing(url.path) { () throws(Errno) in try OpenFile(creating: url.path) }
+            var writer = DeltaWriter(header, runs: runs)
+            while let piece = try writer.next(reading: { try read(store, pages, at: $0, $1) }) {
                 try Task.checkCancellation()
-                let bytes = try piece.bytes { try read(store, pages, at: $0, $1) }
-                try LocalFile.writing(url.path) { () throws(Errno) in try file.write(bytes, at: piece.offset) }
+                try LocalFile.writing(url.path) { () throws(Errno) in try file.write(piece) }
             }
         }
         try await store.release(having: root, on: context.blockingExecutor)

@@ -1,6 +1,6 @@
 import ByteCoding
 
-/// Parses a delta as it arrives, in pieces of any size, and refuses what no ``DeltaPlan`` writes.
+/// Parses a delta as it arrives, in pieces of any size, and refuses what no ``DeltaWriter`` writes.
 ///
 /// The numbers in the delta, however large, never decide how much memory is allocated.
 struct DeltaReader: Sendable {

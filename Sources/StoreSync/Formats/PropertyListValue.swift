@@ -93,9 +93,21 @@ public enum PropertyListValue: Sendable, Hashable {
         case .boolean(let value): value
         case .date(let value): value
         case .data(let value): value
-        case .array(let values): values.map(\.object)
+        case .array(let values): Self.foundationArray(values.map(\.object))
         case .dictionary(let values): values.mapValues(\.object)
         }
+    }
+
+    /// Returns an array as Foundation has it.
+    ///
+    /// A program that links Foundation statically has only the conversions that it calls by name, and this one needs those of
+    /// arrays, also to read them.
+    private static func foundationArray(_ objects: [Any]) -> Any {
+        #if canImport(Darwin)
+        objects
+        #else
+        objects._bridgeToObjectiveC()
+        #endif
     }
 }
 

@@ -22,13 +22,9 @@ enum DeltaModel {
             let first = runs.last?.upperBound == Int64(block) ? runs.removeLast().lowerBound : Int64(block)
             runs.append(first..<Int64(block) + 1)
         }
-        var pieces = DeltaPieces(header, runs: runs)
+        var writer = DeltaWriter(header, runs: runs)
         var delta: [UInt8] = []
-        while let piece = pieces.next() {
-            #expect(piece.offset == Int64(delta.count))
-            delta += piece.bytes { Array(bytes.dropFirst(Int($0)).prefix($1)) }
-            #expect(piece.offset + piece.byteCount == Int64(delta.count))
-        }
+        while let piece = writer.next(reading: { Array(bytes.dropFirst(Int($0)).prefix($1)) }) { delta += piece }
         #expect(Int64(delta.count) == header.byteCount(of: runs))
         return delta
     }
@@ -113,9 +109,11 @@ struct DeltaTests {
     @Test("A large run is written in pieces of bounded size")
     func pieces() {
         let size = 9 << 20
-        var pieces = DeltaPieces(DeltaHeader(blockSize: 4096, baseSize: 0, size: Int64(size)), runs: [0..<9 * 256])
-        var largest: Int64 = 0
-        while let piece = pieces.next() { largest = max(largest, piece.byteCount) }
+        var writer = DeltaWriter(DeltaHeader(blockSize: 4096, baseSize: 0, size: Int64(size)), runs: [0..<9 * 256])
+        var largest = 0
+        while let piece = writer.next(reading: { _, count in [UInt8](repeating: 1, count: count) }) {
+            largest = max(largest, piece.count)
+        }
         #expect(largest <= (2 << 20) + 56)
     }
 
