@@ -5,7 +5,6 @@ struct Capture {
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private let names: RowNames
-    private let writtenAgain: RowWrittenAgain?
     private var changes: CapturedChanges
     /// Whether the capture includes a change; it includes all unless the user has said otherwise.
     private let includes: (Change) throws -> Bool
@@ -42,7 +41,6 @@ struct Capture {
         self.state = state
         self.changes = changes
         self.includes = includes
-        self.writtenAgain = writtenAgain
         names = try RowNames(in: store, state, by: client, writtenAgain: writtenAgain)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
@@ -148,7 +146,7 @@ struct Capture {
     ///
     /// SQLite does so only with numbers above those of all other rows, and never with `AUTOINCREMENT`. So these rows are
     /// above all that survive. A row survives if a value does that isn't its column's default; where a row has only
-    /// one such value, its change is taken for an edit. A row that the user has just restored survives.
+    /// one such value, its change is taken for an edit.
     private func reusedNumbers(of table: StoreTable) throws -> [(number: Int64, former: RowName)] {
         guard table.reusesNumbers else { return [] }
         let defaults = table.table.defaults
@@ -162,8 +160,7 @@ struct Capture {
             let informative = try state.schema.table(table.name).cells(base).filter {
                 !$0.value.isNull && $0.value != defaults[$0.key]
             }
-            guard informative.count > 1, writtenAgain?.row != RowReference(table.name, name),
-                let row = try table.row(numbered: number),
+            guard informative.count > 1, let row = try table.row(numbered: number),
                 informative.allSatisfy({ row.cells[$0.key] != $0.value })
             else { break }
             reused.append((number, name))
