@@ -1,7 +1,8 @@
+import Foundation
 import ThreadSupport
 
 extension FileDigester {
-    /// Reads and digests a file of this device, on all cores.
+    /// Reads and digests a file of this device, on all cores, but at most on 16 threads.
     ///
     /// Each thread reads a block, and digests it while it's in the core's cache.
     ///
@@ -9,7 +10,7 @@ extension FileDigester {
     ///   - byteCount: The size of the file, in bytes.
     ///   - executor: The executor on which the threads block.
     ///   - read: Reads bytes at an offset; fewer than requested only at the end. It blocks, and is called on several threads.
-    /// - Returns: The digests; if the file has become shorter, those of the rest.
+    /// - Returns: The digests; if the file has become shorter, the digests of what is left.
     /// - Throws: What `read` throws, or `CancellationError`.
     package consuming func digests(
         ofBytes byteCount: Int64,
@@ -18,12 +19,15 @@ extension FileDigester {
     ) async throws -> FileDigests {
         let pages = pages
         let reading = Locked(BlockReading(byteCount: byteCount, digester: self))
-        try await runBlockingOnAllCores(on: executor) {
-            while let block = reading.withLock({ $0.take() }) {
-                try Task.checkCancellation()
-                let bytes = try read(block.lowerBound, block.count)
-                let digests = ChunkDigests(of: bytes, chunkSize: ContentRoot.blockSize, by: pages)
-                reading.withLock { $0.finish(block, digests) }
+        // The executor's other jobs need threads, too.
+        try await (0..<min(ProcessInfo.processInfo.activeProcessorCount, 16)).concurrentMap { _ in
+            try await runBlocking(on: executor) {
+                while let block = reading.withLock({ $0.take() }) {
+                    try Task.checkCancellation()
+                    let bytes = try read(block.lowerBound, block.count)
+                    let digests = ChunkDigests(of: bytes, chunkSize: ContentRoot.blockSize, by: pages)
+                    reading.withLock { $0.finish(block, digests) }
+                }
             }
         }
         return reading.withLock { $0.digester.finalize() }

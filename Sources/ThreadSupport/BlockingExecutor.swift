@@ -1,6 +1,5 @@
 import DequeModule
 import Dispatch
-import Foundation
 
 /// Runs jobs that block on threads of Dispatch outside the cooperative pool.
 ///
@@ -78,26 +77,5 @@ package func runBlocking<Result: Sendable>(
 ) async throws -> Result {
     try await withTaskExecutorPreference(executor ?? BlockingExecutor.shared) { @concurrent in
         try body()
-    }
-}
-
-/// Runs `body`, which may block, on as many threads of `executor` as there are cores, at most 16.
-///
-/// The threads share work: each takes the next part of it until nothing is left. If one throws, the others are cancelled.
-///
-/// - Parameters:
-///   - executor: The executor to block on; ``BlockingExecutor/shared`` where this is `nil`.
-///   - body: Takes and does parts of the work. Before each it should check for cancellation.
-/// - Throws: What `body` throws.
-package func runBlockingOnAllCores(
-    on executor: (any TaskExecutor)? = nil,
-    _ body: @escaping @Sendable () throws -> Void
-) async throws {
-    // Other jobs of the executor need threads, too.
-    let threadCount = min(ProcessInfo.processInfo.activeProcessorCount, 16)
-    try await withThrowingTaskGroup { group in
-        for _ in 0..<threadCount { group.addTask { try await runBlocking(on: executor, body) } }
-        // The first error ends the loop, and so cancels the others.
-        for try await _ in group {}
     }
 }

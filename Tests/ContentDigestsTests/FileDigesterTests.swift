@@ -4,7 +4,7 @@ import Testing
 
 @testable import ContentDigests
 
-@Suite("The digests of a file that is read on all cores", .timeLimit(.minutes(60)))
+@Suite("Files that are read and digested on all cores", .timeLimit(.minutes(60)))
 struct FileDigesterTests {
     private static let keyed = [UInt8](0..<32).withUnsafeBytes { PageHash(key: $0) }
     private static let block = ContentRoot.blockSize
@@ -27,7 +27,7 @@ struct FileDigesterTests {
         Array(bytes.dropFirst(Int(offset)).prefix(count))
     }
 
-    @Test("They are those of its content", arguments: [0, 1, block, block + 1, 5_000_000], [nil, 8192])
+    @Test("A file has the digests of its content", arguments: [0, 1, block, block + 1, 5_000_000], [nil, 8192])
     func digests(count: Int, blockSize: Int?) async throws {
         let bytes = noise(count)
         let found = try await FileDigester(blockSize: blockSize, Self.keyed)
@@ -55,7 +55,7 @@ struct FileDigesterTests {
         }
     }
 
-    @Test("Those of a file that has become shorter are those of the rest", arguments: [0, 5000, block, block + 5000])
+    @Test("A file that became shorter has the digests of what is left", arguments: [0, 5000, block, block + 5000])
     func shorter(count: Int) async throws {
         let bytes = noise(count)
         let found = try await FileDigester(blockSize: 4096, Self.keyed)

@@ -64,7 +64,7 @@ extension Replica {
     ///   - number: The number of the entry.
     ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
     ///   - time: The present time, in milliseconds since 1970.
-    /// - Returns: The row, for the next capture to know it; `nil` if it has another name, or needs no help.
+    /// - Returns: The row, by which the next capture knows it; `nil` if it has no integer key, or was merged with another row.
     /// - Throws: ``StoreChangesError`` with `conflictNotFound`, or `cannotRestore` if the store can't hold what was lost any
     ///   more; ``MissingSets`` if nothing can be captured yet; `DatabaseError` if the store's constraints refuse it.
     func restore(_ number: Int64, in store: Database, at time: UInt64) throws -> RowWrittenAgain? {

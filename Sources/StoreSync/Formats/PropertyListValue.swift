@@ -100,8 +100,8 @@ public enum PropertyListValue: Sendable, Hashable {
 
     /// Returns an array as Foundation has it.
     ///
-    /// A program that links Foundation statically has only the conversions that it calls by name, and this one needs those of
-    /// arrays, also to read them.
+    /// A static Foundation lacks the conversion of arrays, unless the program names it. Without it, a property list with an
+    /// array can neither be written nor read.
     private static func foundationArray(_ objects: [Any]) -> Any {
         #if canImport(Darwin)
         objects

@@ -18,13 +18,15 @@ extension ContentRoot {
         _ pages: PageHash,
         on executor: (any TaskExecutor)?
     ) async throws -> (byteCount: Int64, root: ContentRoot) {
-        let file = try await runBlocking(on: executor) {
-            try StoreSnapshot.reading(url, or: .cannotWrite) { try OpenFile(path: url.path, O_RDONLY) }
-        }
-        let digests = try await FileDigester(pages)
-            .digests(ofBytes: file.status().size, on: executor) { offset, count in
-                try StoreSnapshot.reading(url, or: .cannotWrite) { try file.read(at: offset, upTo: count) }
+        let (file, byteCount) = try await runBlocking(on: executor) {
+            try StoreSnapshot.reading(url, or: .cannotWrite) {
+                let file = try OpenFile(path: url.path, O_RDONLY)
+                return (file, try file.status().size)
             }
+        }
+        let digests = try await FileDigester(pages).digests(ofBytes: byteCount, on: executor) { offset, count in
+            try StoreSnapshot.reading(url, or: .cannotWrite) { try file.read(at: offset, upTo: count) }
+        }
         return (digests.byteCount, digests.root)
     }
 }

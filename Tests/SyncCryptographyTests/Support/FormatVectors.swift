@@ -1,7 +1,6 @@
 import ByteCoding
 import ContentDigests
 import Foundation
-import OperationsTesting
 
 @testable import SyncCryptography
 
@@ -27,12 +26,6 @@ enum FormatVectors {
         EpochKey(master: try MasterKey(SecretBytes(copying: masterKey)), epoch: epoch)
     }
 
-    /// Noise that never changes, unlike that of other tests: the vectors' files hold it.
-    private static func noise(_ count: Int) -> [UInt8] {
-        var generator = SplitMix64(seed: 1)
-        return (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
-    }
-
     /// A sealed file of the vectors.
     struct Sealed: Sendable, CustomStringConvertible {
         var description: String
@@ -46,7 +39,7 @@ enum FormatVectors {
     static let sealed = [
         Sealed(
             description: "raw",
-            content: noise(4096) + [UInt8].text(4096) + Array("the end".utf8),
+            content: [UInt8].noise(4096) + [UInt8].text(4096) + Array("the end".utf8),
             context: SealedContext(
                 application: "org.example.notes",
                 role: "store",
@@ -60,7 +53,7 @@ enum FormatVectors {
         ),
         Sealed(
             description: "zstd",
-            content: [UInt8].text(8192) + noise(8192) + [UInt8].text(100),
+            content: [UInt8].text(8192) + [UInt8].noise(8192) + [UInt8].text(100),
             context: SealedContext(application: "org.example.notes", role: "manifest", document: "n\u{F6}tes"),
             options: SealingOptions(chunkSize: 8192, compression: .zstd)
         ),
