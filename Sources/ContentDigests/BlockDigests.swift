@@ -1,3 +1,5 @@
+import Foundation
+
 /// The digests of a file's blocks, by which changed blocks are found.
 ///
 /// A block is one page of the ``ContentRoot`` or several pages. The digest of one page is the block's digest; for several pages,
@@ -76,9 +78,11 @@ package struct BlockDigests: Hashable, Sendable {
     }
 
     private func isSame(_ block: Int, in former: BlockDigests) -> Bool {
-        let place = block * digestByteCount..<(block + 1) * digestByteCount
-        guard place.upperBound <= former.bytes.count else { return false }
+        let start = block * digestByteCount
+        guard start + digestByteCount <= former.bytes.count else { return false }
         // A block that became shorter or longer has another digest anyway.
-        return bytes[place] == former.bytes[place]
+        return bytes.withUnsafeBytes { bytes in
+            former.bytes.withUnsafeBytes { memcmp(bytes.start + start, $0.start + start, digestByteCount) == 0 }
+        }
     }
 }

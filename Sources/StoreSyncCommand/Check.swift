@@ -5,6 +5,7 @@ import StoreChanges
 /// `storesync check`: says which tables of a store synchronize record by record, and what to do about the others.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "check",
         abstract: "Says which tables of a store synchronize, by which key, and what is doubtful. Writes nothing."
     )
 

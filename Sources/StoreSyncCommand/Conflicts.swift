@@ -7,6 +7,7 @@ import StoreSync
 /// `storesync conflicts`: what merging overwrote or left out.
 struct Conflicts: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "conflicts",
         abstract: "Lists what merging overwrote or left out in a store, or restores one entry."
     )
 

@@ -9,6 +9,7 @@ import SyncCryptography
 /// `storesync demo`: shows the whole job between two devices, which are two folders.
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "demo",
         abstract:
             "Shows the whole job in a temporary folder: two devices exchange a store, edit it at once, and merge."
     )

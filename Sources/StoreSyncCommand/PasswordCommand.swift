@@ -20,6 +20,7 @@ struct PasswordCommand: AsyncParsableCommand {
     /// `storesync password change`.
     struct Change: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "change",
             abstract: "Changes the password. Re-encrypts nothing: devices that have the keys keep working.",
             discussion: """
                 A person who kept the former key file and knows the former password can still read the data. Only a new \

@@ -7,6 +7,7 @@ import StoreSync
 /// `storesync pull`: downloads the newest store and replaces the local one.
 struct Pull: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "pull",
         abstract: "Downloads the newest store of a document and replaces the local one.",
         discussion:
             "Creates neither application nor document. A local store with changes is replaced only with --overwrite."

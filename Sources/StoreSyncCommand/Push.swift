@@ -7,6 +7,7 @@ import StoreSync
 /// `storesync push`: registers device, application and document if they aren't registered, and uploads a store.
 struct Push: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "push",
         abstract: "Uploads a store as the next generation of a document.",
         discussion: """
             The store may be open and written to during the push. Creates application and document if they don't exist.

@@ -6,6 +6,7 @@ import StoreSync
 /// `storesync register`: registers this device with an application.
 struct Register: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "register",
         abstract: "Registers this device with an application, and creates the application if it doesn't exist."
     )
 

@@ -6,6 +6,7 @@ import StoreSync
 /// `storesync remove`: removes documents, clients, and all data of an application.
 struct Remove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "remove",
         abstract: "Removes a document, a client, or all data of an application.",
         subcommands: [RemoveDocument.self, RemoveClient.self, RemoveApplication.self]
     )

@@ -8,6 +8,7 @@ import SyncCryptography
 /// `storesync status`: shows what is on the remote.
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "status",
         abstract: "Lists the application's clients, documents and stores. Registers no client."
     )
 

@@ -7,6 +7,7 @@ import StoreSync
 /// `storesync sync`: merges what this and other devices edited at once.
 struct Sync: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "sync",
         abstract: "Synchronizes a SQLite database record by record: edits of several devices are merged.",
         discussion: """
             The first device uploads its store. On another device the store is created. `storesync check` says which \

@@ -6,6 +6,7 @@ import StoreSync
 /// `storesync verify`: reads every file and reports problems.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "verify",
         abstract: "Reads and checks every file of the application. Registers no client."
     )
 

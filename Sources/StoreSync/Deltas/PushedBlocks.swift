@@ -66,8 +66,8 @@ extension PushedBlocks {
 }
 
 extension PushedBlocks.File {
-    private static let head = StateFileHead("storesync blocks", version: 3)
-    private static let checksumByteCount = 32
+    private static let head = StateFileHead("storesync blocks", version: 4)
+    private static let checksumByteCount = Blake2b.byteCount
     private static let maximumBytes =
         head.maximumBytes + PageHash.keyedByteCount * Int(DeltaPolicy.maximumBlocks) + checksumByteCount
 
@@ -111,8 +111,6 @@ extension PushedBlocks.File {
     }
 
     private static func checksum(_ pieces: [[UInt8]]) -> [UInt8] {
-        var hasher = ContentRootHasher()
-        for piece in pieces { hasher.update(piece) }
-        return hasher.finalize().bytes
+        Blake2b.digest(of: pieces.flatMap { Blake2b.digest(of: $0) })
     }
 }
