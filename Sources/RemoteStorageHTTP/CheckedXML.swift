@@ -31,6 +31,7 @@ package enum CheckedXML {
         guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
             throw Malformed(description: "it has a document type")
         }
+        guard !hasLongTag(bytes) else { throw Malformed(description: "a tag or a text in it is too long") }
         // With another encoding, the parser would read other characters than the checked ones.
         if let encoding = declaredEncoding(data) {
             let isASCII = supersetsOfASCII.contains(encoding) && bytes.allSatisfy { $0 < 0x80 }
@@ -44,6 +45,20 @@ package enum CheckedXML {
         parser.delegate = delegate
         guard parser.parse() else {
             throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it isn't XML")
+        }
+    }
+
+    /// The maximum number of bytes of a tag and the text that follows it.
+    ///
+    /// The parser compares each attribute of a tag with all others: with thousands of them, a short document would take hours.
+    private static let maximumTagLength = 1 << 16
+
+    private static func hasLongTag(_ bytes: [UInt8]) -> Bool {
+        var length = 0
+        return bytes.contains { byte in
+            // An attribute may contain the character that ends a tag, but not this one.
+            length = byte == UInt8(ascii: "<") ? 0 : length + 1
+            return length > maximumTagLength
         }
     }
 

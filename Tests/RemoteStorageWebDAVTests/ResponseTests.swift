@@ -99,6 +99,18 @@ struct ResponseTests {
         }
     }
 
+    @Test("A WebDAV answer is refused if a tag has so many attributes that reading it would take hours")
+    func longTags() throws {
+        func answer(_ count: Int) -> String {
+            // Attributes may contain the character that ends a tag.
+            let attributes = (0..<count).map { " a\($0)='>'" }.joined()
+            return "<multistatus xmlns='DAV:'><x\(attributes)/><response><href>/a</href></response></multistatus>"
+        }
+        #expect(try resources(answer(1_000)).map(\.reference) == ["/a"])
+        let error = #expect(throws: Multistatus.Malformed.self) { try resources(answer(10_000)) }
+        #expect(error?.description.contains("too long") == true)
+    }
+
     @Test(
         "A WebDAV answer is refused if it declares another encoding than its own",
         arguments: [

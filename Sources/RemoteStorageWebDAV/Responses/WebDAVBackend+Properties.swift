@@ -3,8 +3,8 @@ import RemoteStorage
 import RemoteStorageHTTP
 
 extension WebDAVBackend {
-    /// The maximum length of a list of properties, in bytes.
-    private static let longestReply = 1 << 26
+    /// The maximum length of a list of properties, in bytes: libxml2 reads no longer document.
+    private static let longestReply = 10_000_000
 
     private static let propertiesBody = """
         <?xml version="1.0" encoding="utf-8"?>
