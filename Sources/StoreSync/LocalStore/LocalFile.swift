@@ -91,11 +91,13 @@ enum LocalFile {
 
     /// Gives a file the owner and the permissions of another one.
     static func adopt(_ status: Stat, _ path: String) throws {
-        // Only root may change a file's owner, and then it must: otherwise the store's owner couldn't open the store
-        // any more.
-        let (user, group) = (status.userID.rawValue, status.groupID.rawValue)
-        if chown(path, user, group) != 0 { _ = chown(path, uid_t.max, group) }
-        guard chmod(path, status.permissions.rawValue) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
+        try change(path) { file throws(Errno) in
+            // Only root may change a file's owner, and then it must: otherwise the store's owner couldn't open the store
+            // any more.
+            let (descriptor, user, group) = (file.descriptor.rawValue, status.userID.rawValue, status.groupID.rawValue)
+            if fchown(descriptor, user, group) != 0 { _ = fchown(descriptor, uid_t.max, group) }
+            try file.setPermissions(status.permissions.intersection(.all))
+        }
     }
 
     /// Gives a file the permissions that new files get in its directory.
@@ -103,10 +105,27 @@ enum LocalFile {
     /// A probe file shows them: the process's mask can't be read without changing it for all threads.
     static func adoptDefaults(_ path: String) throws {
         let probe = path + "-mode"
-        try create(probe, permissions: .defaultOfFiles)
-        defer { unlink(probe) }
-        guard let permissions = try? Stat(probe).permissions, chmod(path, permissions.rawValue) == 0 else {
-            throw StoreSyncError(writing: path, errno: errno)
+        let permissions = try writing(probe) { () throws(Errno) in
+            let file = try OpenFile(creating: probe, permissions: .defaultOfFiles)
+            defer { unlink(probe) }
+            return try file.status().permissions
+        }
+        try change(path) { file throws(Errno) in try file.setPermissions(permissions) }
+    }
+
+    /// Changes whose a file is, or who may use it.
+    ///
+    /// Another user who owns the directory may put a link in the file's place: root would give away what the link leads to.
+    private static func change(_ path: String, _ body: (OpenFile) throws(Errno) -> Void) throws {
+        try writing(path) { () throws(Errno) in
+            let file = try OpenFile(path: path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+            guard try file.status().linkCount <= 1 else { throw .tooManyLinks }
+            try body(file)
         }
     }
+}
+
+extension FilePermissions {
+    /// What the owner, the group and others may do, without the bits that change who a program runs as.
+    fileprivate static let all = FilePermissions(rawValue: 0o777)
 }

@@ -1,9 +1,11 @@
+import FileSupport
 import Foundation
+import SystemPackage
 
 /// The first bytes of an SQLite database, as its file format documents them.
 enum SQLiteHeader {
     /// The offset of the format's write and read version: 1 with a rollback journal, 2 with a write-ahead log.
-    private static let versions: UInt64 = 18
+    private static let versions = 18
 
     /// How a journal and a log begin.
     private static let sideFileMagics: [[UInt8]] = [
@@ -29,7 +31,7 @@ enum SQLiteHeader {
     /// counters of changes and of schema changes tell connections of one file that their caches are stale, and a copy
     /// is a new file. The last two fields say which SQLite wrote last, and at which change count: otherwise SQLite
     /// ignores the length in the header.
-    private static let normalFields: [(offset: UInt64, bytes: [UInt8])] = {
+    private static let normalFields: [(offset: Int, bytes: [UInt8])] = {
         let one: [UInt8] = [0, 0, 0, 1]
         // Version 3.7.0 was the first to write the last two fields.
         return [(versions, [1, 1]), (24, one), (40, one), (92, one), (96, [0, 0x2D, 0xE2, 0x18])]
@@ -45,22 +47,16 @@ enum SQLiteHeader {
     ///
     /// SQLite before version 3.7.0 left the length outdated.
     static func normalize(_ start: inout [UInt8], pageCount: UInt32) {
-        let length = (28 as UInt64, withUnsafeBytes(of: pageCount.bigEndian, Array.init))
+        let length = (28, withUnsafeBytes(of: pageCount.bigEndian, Array.init))
         for (offset, bytes) in normalFields + [length] {
-            start.replaceSubrange(Int(offset)..<Int(offset) + bytes.count, with: bytes)
+            start.replaceSubrange(offset..<offset + bytes.count, with: bytes)
         }
     }
 
-    private static func overwrite(_ url: URL, _ fields: [(offset: UInt64, bytes: [UInt8])]) throws {
-        do {
-            let handle = try FileHandle(forUpdating: url)
-            defer { try? handle.close() }
-            for field in fields {
-                try handle.seek(toOffset: field.offset)
-                try handle.write(contentsOf: field.bytes)
-            }
-        } catch {
-            throw StoreSyncError(writing: url, error)
+    private static func overwrite(_ url: URL, _ fields: [(offset: Int, bytes: [UInt8])]) throws {
+        try LocalFile.writing(url.path) { () throws(Errno) in
+            let file = try OpenFile(path: url.path, O_WRONLY | O_NOFOLLOW)
+            for field in fields { try file.write(field.bytes, at: Int64(field.offset)) }
         }
     }
 }

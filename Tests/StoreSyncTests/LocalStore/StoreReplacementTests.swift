@@ -66,7 +66,34 @@ struct StoreReplacementTests {
         #expect(FileAttributes.value("user.tag", url.path) == [1, 2])
     }
 
-    private func mode() throws -> Int? {
+    @Test(
+        "A link in place of a download changes neither the owner nor the permissions of another file",
+        arguments: [true, false]
+    )
+    func links(isSymbolic: Bool) throws {
+        let other = fixture.folder.appending(path: "other")
+        for exists in [false, true] {
+            #expect(FileManager.default.createFile(atPath: other.path, contents: Data("other".utf8)))
+            chmod(other.path, 0o600)
+            if exists {
+                try Store.write(old.sorted(), to: url)
+                chmod(url.path, 0o666)
+            }
+            let download = try download()
+            unlink(download.path)
+            #expect((isSymbolic ? symlink : link)(other.path, download.path) == 0)
+            let error = #expect(throws: StoreSyncError.self) {
+                try StoreReplacement.replace(LocalStore(url), with: download, expecting: .anything)
+            }
+            #expect(error?.code == .cannotWrite)
+            #expect(try mode(of: other) == 0o600)
+            #expect(FileManager.default.fileExists(atPath: url.path) == exists)
+        }
+    }
+
+    private func mode() throws -> Int? { try mode(of: url) }
+
+    private func mode(of url: URL) throws -> Int? {
         try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
     }
 
