@@ -9,14 +9,15 @@ actor LyingBackend: RemoteBackend {
         case moveOverwrites, moveLeavesSource, rangeOffByOne, rangeIgnored, decodesNames, foldsSpaces, absentIsEmpty
         case removesPrefix, losesLastByte, ignoresCancellation, endsEarlyWhenCancelled, oneAtATime, copyIgnoresCondition
         case forgetsEmptyDirectories, writesOverDirectories, ignoresLength, keepsNothing, keepsTooMuch, mixesAttempts
-        case failsFirstWrite
+        case failsFirstWrite, knowsOtherCapabilities, copyingChangesTag, keepsCancelledWrite, showsStagingDirectory
+        case copyReplacesDirectory, removesFileOfWrongLength, endsSignals, copiesWaitForWrites
     }
 
     private let base = InMemoryBackend()
     private let lie: Lie
     /// The bytes that all attempts to write a file have sent; at each position, the byte that was sent last.
     private var attempts: [RemotePath: [UInt8]] = [:]
-    private var busy = false
+    private var pendingWrites = 0
     private var hasFailed = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
@@ -27,6 +28,12 @@ actor LyingBackend: RemoteBackend {
     }
 
     func capabilities() async throws -> RemoteCapabilities { .all }
+
+    func knownCapabilities() async throws -> RemoteCapabilities? { lie == .knowsOtherCapabilities ? [] : .all }
+
+    func changes(in directory: RemotePath) async -> AsyncStream<Void>? {
+        lie == .endsSignals ? AsyncStream { $0.finish() } : nil
+    }
 
     private func name(_ path: RemotePath) throws -> RemotePath {
         switch lie {
@@ -119,13 +126,23 @@ actor LyingBackend: RemoteBackend {
             let base = base
             return try await Task { try await base.write(content, to: path, when: condition) }.value
         case .oneAtATime:
-            while busy { await withCheckedContinuation { waiting.append($0) } }
-            busy = true
-            defer {
-                busy = false
-                if !waiting.isEmpty { waiting.removeFirst().resume() }
+            await waitForWrites()
+            return try await writeAlone(content, to: path, when: condition)
+        case .copiesWaitForWrites:
+            return try await writeAlone(content, to: path, when: condition)
+        case .showsStagingDirectory:
+            let staging = try RemotePath("staging")
+            try await base.createDirectory(at: staging)
+            let item = try await base.write(content, to: path, when: condition)
+            try await base.remove(staging)
+            return item
+        case .removesFileOfWrongLength:
+            do {
+                return try await base.write(content, to: path, when: condition)
+            } catch let error as RemoteError where error.code == .wrongLength {
+                try await base.remove(path)
+                throw error
             }
-            return try await base.write(content, to: path, when: condition)
         case .failsFirstWrite where !hasFailed:
             hasFailed = true
             throw RemoteError(.unavailable, "The storage has no time for “\(path)”. Try again.", path: path)
@@ -138,6 +155,23 @@ actor LyingBackend: RemoteBackend {
         default:
             return try await base.write(content, to: path, when: condition)
         }
+    }
+
+    private func waitForWrites() async {
+        while pendingWrites > 0 { await withCheckedContinuation { waiting.append($0) } }
+    }
+
+    private func writeAlone(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        pendingWrites += 1
+        defer {
+            pendingWrites -= 1
+            if !waiting.isEmpty { waiting.removeFirst().resume() }
+        }
+        return try await base.write(content, to: path, when: condition)
     }
 
     private func writePiecemeal(
@@ -158,7 +192,14 @@ actor LyingBackend: RemoteBackend {
 
     func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         let condition = lie == .copyIgnoresCondition ? .always : condition
+        if lie == .copiesWaitForWrites { await waitForWrites() }
+        if lie == .copyReplacesDirectory, try await base.status(of: destination)?.kind == .directory {
+            try await base.remove(destination)
+        }
         try await base.copy(name(source), to: name(destination), when: condition)
+        if lie == .copyingChangesTag, let bytes = try await base.smallFile(source) {
+            try await base.write(bytes, to: source, when: .always)
+        }
     }
 
     func move(_ source: RemotePath, to destination: RemotePath) async throws {
@@ -184,7 +225,9 @@ actor LyingBackend: RemoteBackend {
         receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        guard lie != .mixesAttempts else { return try await resumeMixed(path, condition, rest) }
+        guard lie != .mixesAttempts, lie != .keepsCancelledWrite else {
+            return try await resumeMixed(path, condition, rest)
+        }
         return try await base.resumeWrite(to: name(path), when: condition, receipts: receipts) { [lie] kept in
             switch lie {
             case .keepsNothing: return try await rest(0)
@@ -206,11 +249,11 @@ actor LyingBackend: RemoteBackend {
         var bytes = Array(former.prefix(Int(rest.offset)))
         do {
             for try await chunk in rest.content { bytes += chunk }
+            return try await base.write(bytes, to: path, when: condition)
         } catch {
             attempts[path] = bytes + former.dropFirst(bytes.count)
             throw error
         }
-        return try await base.write(bytes, to: path, when: condition)
     }
 
     func remove(_ path: RemotePath) async throws {

@@ -22,7 +22,11 @@ struct LyingBackendTests {
         (.keepsNothing, .resumption), (.keepsTooMuch, .resumption),
         (.mixesAttempts, .changedResumption), (.failsFirstWrite, .concurrentRequests),
         (.failsFirstWrite, .exclusiveCreate),
-        (.failsFirstWrite, .cancelledWrite),
+        (.failsFirstWrite, .cancelledWrite), (.knowsOtherCapabilities, .steadyCapabilities),
+        (.copyingChangesTag, .contentTags), (.keepsCancelledWrite, .cancelledWrite),
+        (.showsStagingDirectory, .unfinishedWrites), (.showsStagingDirectory, .failingContent),
+        (.copyReplacesDirectory, .wrongKinds), (.removesFileOfWrongLength, .wrongLength),
+        (.endsSignals, .changeSignals),
     ]
 
     @Test("A backend that breaks a promise fails the check of that promise", arguments: lies)
@@ -37,17 +41,20 @@ struct LyingBackendTests {
         }
     }
 
-    @Test("The simulation reports that a backend which serializes its requests never finishes the check")
-    func oneAtATime() async throws {
+    @Test(
+        "The simulation reports that a backend which serializes its requests never finishes the check",
+        arguments: [LyingBackend.Lie.oneAtATime, .copiesWaitForWrites]
+    )
+    func oneAtATime(lie: LyingBackend.Lie) async throws {
         await #expect(throws: SimulationError.self) {
             try await Simulation.run(seed: 1, limits: Simulation.Limits(grace: .milliseconds(100))) { _ in
-                try await BackendCheck.concurrentRequests.run(on: LyingBackend(.oneAtATime))
+                try await BackendCheck.concurrentRequests.run(on: LyingBackend(lie))
             }
         }
     }
 
     @Test("Every lie of the lying backend has a check that finds it")
     func complete() {
-        #expect(Set(Self.lies.map(\.0)).union([.oneAtATime]) == Set(LyingBackend.Lie.allCases))
+        #expect(Set(Self.lies.map(\.0)).union([.oneAtATime, .copiesWaitForWrites]) == Set(LyingBackend.Lie.allCases))
     }
 }

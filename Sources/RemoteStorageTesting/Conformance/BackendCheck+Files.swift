@@ -10,6 +10,8 @@ extension BackendCheck {
         let before = trial.backend.identity
         try await trial.backend.write([1], to: RemotePath("file"), when: .always)
         try trial.requireEqual(try await trial.backend.capabilities(), trial.claimed, "the capabilities changed")
+        let known = try await trial.backend.knownCapabilities()
+        try trial.requireEqual(known ?? trial.claimed, trial.claimed, "the known capabilities")
         try trial.requireEqual(trial.backend.identity, before, "the identity changed")
     }
 
@@ -77,6 +79,18 @@ extension BackendCheck {
                 try await trial.backend.write(content, to: path, when: .always)
             }
             try await trial.requireBytes(nil, at: path, "after a refused write")
+            try await trial.requireError(.wrongLength, of: "a resumable write of \(actual) bytes as \(announced)") {
+                try await trial.backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { _ in
+                    RemoteContentRest(content, after: 0)
+                }
+            }
+            try await trial.requireBytes(nil, at: path, "after a refused resumable write")
+            let existing = try RemotePath("directory/existing")
+            try await trial.backend.write([1], to: existing, when: .always)
+            try await trial.requireError(.wrongLength, of: "replacing a file by \(actual) bytes as \(announced)") {
+                try await trial.backend.write(content, to: existing, when: .always)
+            }
+            try await trial.requireBytes([1], at: existing, "after a refused replacement")
         }
     }
 
@@ -133,7 +147,9 @@ extension BackendCheck {
         try await trial.requireNames([], in: empty, "an emptied directory")
         try await trial.requireNames(["empty"], in: .root, "after removing missing items")
         try trial.requireEqual(try await backend.status(of: empty)?.kind, .directory, "the kind of an empty directory")
-        try trial.requireEqual(try await backend.status(of: .root)?.kind, .directory, "the kind of the root")
+        let root = try await backend.status(of: .root)
+        try trial.requireEqual(root?.kind, .directory, "the kind of the root")
+        try trial.requireEqual(root?.name, "", "the name of the root")
     }
 
     /// Checks files where directories are needed, and the reverse.
@@ -145,6 +161,7 @@ extension BackendCheck {
         try await backend.write([1], to: file, when: .always)
         try await backend.createDirectory(at: directory)
         try await backend.createDirectory(at: directory)
+        try await backend.createDirectory(at: .root)
         let inFile = try file.appending("x")
         try await trial.requireError(.wrongKind, of: "listing a file") { try await backend.list(file) }
         try await trial.requireError(.wrongKind, of: "creating a directory where a file is") {
@@ -167,8 +184,25 @@ extension BackendCheck {
         try await trial.requireError(.wrongKind, of: "copying a directory") {
             try await backend.copy(directory, to: RemotePath("copy"), when: .always)
         }
+        try await trial.requireError(.wrongKind, of: "copying a file to where a directory is") {
+            try await backend.copy(file, to: directory, when: .always)
+        }
+        try await trial.requireError(.alreadyExists, of: "copying a file to where a directory is, if absent") {
+            try await backend.copy(file, to: directory, when: .ifAbsent)
+        }
+        for source in [file, directory] {
+            try await trial.requireError(.wrongKind, .invalidPath, of: "moving “\(source)” into a file") {
+                try await backend.move(source, to: inFile)
+            }
+        }
+        try await trial.requireError(.wrongKind, of: "copying a file into a file") {
+            try await backend.copy(file, to: inFile, when: .always)
+        }
         try await trial.requireError(.invalidPath, of: "writing the root") {
             try await backend.write([2], to: .root, when: .always)
+        }
+        try await trial.requireError(.invalidPath, of: "copying to the root") {
+            try await backend.copy(file, to: .root, when: .always)
         }
         try await trial.requireError(.invalidPath, of: "removing the root") { try await backend.remove(.root) }
         try await trial.requireBytes([1], at: file, "after refused requests")
@@ -198,6 +232,40 @@ extension BackendCheck {
             }
         }
         try trial.require(try await trial.backend.read(path) == nil, "a removed file still exists")
+    }
+
+    /// Checks ``/RemoteStorage/RemoteCapabilities/contentTags``.
+    public static let contentTags = BackendCheck(
+        "A file has another tag after each write, and keeps it until the next"
+    ) { trial in
+        guard trial.claimed.contains(.contentTags) else { return }
+        let backend = trial.backend
+        let (path, directory) = (try RemotePath("directory/file"), try RemotePath("directory"))
+        var tags: [RemoteTag?] = []
+        for byte in 0..<UInt8(5) {
+            let tag = try await backend.write([byte], to: path, when: .always).tag
+            try trial.require(tag != nil && !tags.contains(tag), "the tag of a new version: \(String(describing: tag))")
+            tags.append(tag)
+            try trial.requireEqual(try await backend.status(of: path)?.tag, tag, "the tag in the status")
+            try await trial.requireBytes([byte], at: path, "written")
+            try await backend.copy(path, to: RemotePath("copy"), when: .always)
+            try await backend.write([9], to: directory.appending("other"), when: .always)
+            let listed = try await backend.list(directory)?.first?.tag
+            try trial.requireEqual(listed, tag, "the tag of a file that was only read and copied")
+        }
+    }
+
+    /// Checks signals of changes; it doesn't end if a backend promises signals and sends none.
+    public static let changeSignals = BackendCheck(
+        "If a backend signals changes, it signals a new file, also in a directory that is created later"
+    ) { trial in
+        let directory = try RemotePath("watched/directory")
+        guard let signals = await trial.backend.changes(in: directory) else { return }
+        var iterator = signals.makeAsyncIterator()
+        for number in 0..<3 {
+            try await trial.backend.write([1], to: directory.appending("\(number)"), when: .ifAbsent)
+            try trial.require(await iterator.next() != nil, "the signals ended although the reader hadn't ended them")
+        }
     }
 
     /// Checks the resumption of an interrupted write.
@@ -243,8 +311,7 @@ extension BackendCheck {
                 return RemoteContentRest(cutOff(Int(kept / 2)..<5 * unit / 2), after: kept / 2)
             }
         }
-        let names = try await backend.list(directory)?.map(\.name) ?? []
-        try trial.requireEqual(names, [], "the list after interrupted writes")
+        try await trial.requireNothingVisible(in: directory, "after interrupted writes")
         try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
             try checkKept(kept, 5 * unit / 2)
             return RemoteContentRest(RemoteContent(Array(bytes[Int(kept)...])), after: kept)
@@ -258,6 +325,7 @@ extension BackendCheck {
         try await backend.remove(path)
         try await backend.write(bytes, to: path, when: .ifAbsent)
         try await trial.requireBytes(bytes, at: path, "written after writes that failed")
+        try await trial.requireNames(["directory"], in: .root, "after resumed writes")
     }
 }
 

@@ -25,6 +25,8 @@ extension BackendCheck {
                     try trial.requireEqual(sizes, expected, "the list in the middle of writing \(state)")
                     let status = try await backend.status(of: path)
                     try trial.requireEqual(status?.size, before.map { Int64($0.count) }, "the size of \(state)")
+                    let others = try await backend.list(.root)?.map(\.name).filter { $0 != "directory" }
+                    try trial.requireEqual(others, [], "the other names in the root in the middle of writing \(state)")
                 },
                 Array(new.dropFirst(100_000))
             )
@@ -45,7 +47,7 @@ extension BackendCheck {
                 try await trial.requireContentFailure(of: "a write") {
                     try await backend.write(.failing(after: count), to: path, when: condition)
                 }
-                try trial.requireEqual(try await backend.list(directory)?.map(\.name) ?? [], [], "after a failed write")
+                try await trial.requireNothingVisible(in: directory, "after a failed write")
             }
         }
         try await backend.write(old, to: path, when: .always)
@@ -55,6 +57,12 @@ extension BackendCheck {
             }
             try await trial.requireBytes(old, at: path, "after a failed write")
         }
+        try await trial.requireContentFailure(of: "a resumable write that gets no content") {
+            try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { _ in
+                throw BackendTrial.ContentFailure()
+            }
+        }
+        try await trial.requireBytes(old, at: path, "after a resumable write that got no content")
         try await trial.requireNames(["file"], in: directory, "after failed writes")
     }
 
@@ -67,20 +75,8 @@ extension BackendCheck {
         for before in [nil, old] {
             if let before { try await backend.write(before, to: path, when: .always) }
             for count in [3, 200_000] {
-                let (started, signal) = AsyncStream<Never>.makeStream()
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask {
-                        // A write that fails before it reads the content doesn't reach the signal.
-                        defer { signal.finish() }
-                        try await backend.write(.endless(after: count, reached: signal), to: path, when: .always)
-                    }
-                    for await _ in started {}
-                    group.cancelAll()
-                    do {
-                        try await group.waitForAll()
-                        throw BackendTrial.Violation(words: "a write that was cancelled in the middle succeeded")
-                    } catch is CancellationError {
-                    }
+                try await cancelInTheMiddle(after: count) { content in
+                    try await backend.write(content, to: path, when: .always)
                 }
                 try await trial.requireBytes(before, at: path, "after a cancelled write")
                 try trial.requireEqual(
@@ -88,6 +84,43 @@ extension BackendCheck {
                     before == nil ? [] : ["file"],
                     "the list after a cancelled write"
                 )
+            }
+        }
+        let receipts = InMemoryReceipts()
+        // Large enough for storages that keep parts of some megabytes.
+        let count = trial.claimed.contains(.resumableWrite) ? 16_000_000 : 200_000
+        try await cancelInTheMiddle(after: count) { content in
+            try await backend.resumeWrite(to: path, when: .always, receipts: receipts) { _ in
+                RemoteContentRest(content, after: 0)
+            }
+        }
+        try await trial.requireBytes(old, at: path, "after a cancelled resumable write")
+        try await backend.resumeWrite(to: path, when: .always, receipts: receipts) { kept in
+            try trial.requireEqual(kept, 0, "the kept bytes after a cancelled resumable write")
+            return RemoteContentRest(RemoteContent(new), after: 0)
+        }
+        try await trial.requireBytes(new, at: path, "written after a cancelled resumable write")
+        try await trial.requireNames(["file"], in: directory, "after cancelled writes")
+    }
+
+    /// Runs `write` in a task that is cancelled when the content has returned its first chunk, of `count` bytes.
+    private static func cancelInTheMiddle(
+        after count: Int,
+        _ write: @escaping @Sendable (RemoteContent) async throws -> RemoteItem
+    ) async throws {
+        let (started, signal) = AsyncStream<Never>.makeStream()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                // A write that fails before it reads the content doesn't reach the signal.
+                defer { signal.finish() }
+                _ = try await write(.endless(after: count, reached: signal))
+            }
+            for await _ in started {}
+            group.cancelAll()
+            do {
+                try await group.waitForAll()
+                throw BackendTrial.Violation(words: "a write that was cancelled in the middle succeeded")
+            } catch is CancellationError {
             }
         }
     }
@@ -134,6 +167,14 @@ extension BackendCheck {
             ("createDirectory", { try await backend.createDirectory(at: other) }),
             ("write", { try await backend.write([2], to: other, when: .always) }),
             ("write if absent", { try await backend.write([2], to: other, when: .ifAbsent) }),
+            (
+                "resumeWrite",
+                {
+                    try await backend.resumeWrite(to: other, when: .always, receipts: InMemoryReceipts()) { _ in
+                        RemoteContentRest(RemoteContent([2]), after: 0)
+                    }
+                }
+            ),
             ("copy", { try await backend.copy(path, to: other, when: .always) }),
             ("move", { try await backend.move(path, to: other) }), ("remove", { try await backend.remove(path) }),
         ]
@@ -169,8 +210,14 @@ extension BackendCheck {
                 [1],
                 then: {
                     try await meeting.arrive(number)
-                    try await backend.createDirectory(at: RemotePath("beside \(number)"))
+                    let beside = try RemotePath("beside \(number)")
+                    try await backend.createDirectory(at: beside)
                     _ = try await backend.list(.root)
+                    try await backend.write([0], to: beside.appending("other"), when: .always)
+                    try await backend.copy(beside.appending("other"), to: beside.appending("copy"), when: .ifAbsent)
+                    try await backend.move(beside.appending("copy"), to: beside.appending("moved"))
+                    try await trial.requireBytes([0], at: beside.appending("moved"), "in the middle of a write")
+                    try await backend.remove(beside)
                 },
                 [2]
             )

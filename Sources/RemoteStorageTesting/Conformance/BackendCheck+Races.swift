@@ -50,6 +50,9 @@ extension BackendCheck {
             try await backend.write([3], to: RemotePath("absent"), when: .ifMatches(tag))
         }
         try await trial.requireBytes([2], at: path, "after refused writes")
+        try await backend.write([3], to: RemotePath("source"), when: .always)
+        try await backend.copy(RemotePath("source"), to: path, when: .ifMatches(second))
+        try await trial.requireBytes([3], at: path, "replaced by a copy if it matches")
         for round in 0..<trial.effort.rounds {
             let path = try RemotePath("race \(round)")
             try await backend.write([0], to: path, when: .always)

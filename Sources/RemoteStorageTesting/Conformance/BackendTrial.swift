@@ -54,6 +54,13 @@ struct BackendTrial: Sendable {
         try require(found == names, "\(subject): “\(path)” lists \(short(found)), not \(short(names))")
     }
 
+    /// Requires that a storage contains nothing, except perhaps this empty directory.
+    func requireNothingVisible(in directory: RemotePath, _ subject: String) async throws {
+        try requireEqual(try await backend.list(directory)?.map(\.name) ?? [], [], "the list \(subject)")
+        let others = try await backend.list(.root)?.map(\.name).filter { $0 != directory.lastComponent }
+        try requireEqual(others, [], "the other names in the root \(subject)")
+    }
+
     /// Requires that `body` throws the error of the check's content.
     func requireContentFailure(of subject: String, _ body: () async throws -> some Any) async throws {
         do {
