@@ -1,3 +1,5 @@
+public import Foundation
+
 /// What went wrong while changes of a store were captured, read or applied, and what to do about it.
 ///
 /// ``message`` is written for the person in front of the device; ``code`` is for programs.
@@ -60,4 +62,9 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         guard let cause else { return "\(code): \(message)" }
         return "\(code): \(message)\n└ \(cause)"
     }
+}
+
+extension StoreChangesError: LocalizedError {
+    /// The message, which `localizedDescription` and alerts show.
+    public var errorDescription: String? { message }
 }

@@ -2,6 +2,7 @@ import Foundation
 import Keychain
 import Operations
 import RemoteStorage
+import StoreChanges
 import StoreSync
 import SyncCryptography
 import Testing
@@ -13,6 +14,7 @@ struct LocalizedErrorTests {
         RemoteError(.unavailable, "Try again."),
         KeychainError(.busy, "Try again."),
         CryptographyError(.wrongPassword, "Try again."),
+        StoreChangesError(.busy, "Try again."),
     ]
 
     @Test("An error's localized description is its message", arguments: errors.indices)
