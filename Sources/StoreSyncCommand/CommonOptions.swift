@@ -105,10 +105,15 @@ struct OutputOptions: ParsableArguments {
     }
 
     var logger: Logger {
-        var logger = Logger(label: "storesync") { StreamLogHandler.standardError(label: $0) }
+        var logger = Logger(label: "storesync") { StreamLogHandler(label: $0, stream: LogStream()) }
         logger.logLevel = verbose ? .debug : .error
         return logger
     }
+}
+
+/// Writes log messages to standard error, each in a line: errors in them may name what a server or another device has chosen.
+private struct LogStream: TextOutputStream {
+    func write(_ line: String) { Report.standardError(String(line.dropLast())) }
 }
 
 /// Whether a new application is encrypted.

@@ -30,7 +30,7 @@ struct Report: Sendable {
     /// - Throws: What ``StandardOutput`` throws.
     func step(_ line: String) throws {
         guard !isQuiet else { return }
-        if isJSON { return Self.standardError(line.withoutControls) }
+        if isJSON { return Self.standardError(line) }
         try StandardOutput.write([line.withoutControls])
     }
 
@@ -40,12 +40,12 @@ struct Report: Sendable {
     }
 
     /// Prints a warning as ``warning(_:)`` does, also if only errors are wanted.
-    func problem(_ line: String) { Self.standardError("warning: \(line.withoutControls)") }
+    func problem(_ line: String) { Self.standardError("warning: \(line)") }
 
     /// Prints an error: as an object, or to standard error, also if there is no other way.
     func failure(code: String, message: String) {
         if isJSON, (try? print(["error": ["code": code, "message": message]])) != nil { return }
-        Self.standardError("storesync: \(message.withoutControls) [\(code)]")
+        Self.standardError("storesync: \(message) [\(code)]")
     }
 
     private func print(_ object: some Encodable) throws {
@@ -54,10 +54,10 @@ struct Report: Sendable {
         encoder.dateEncodingStrategy = .iso8601
         // Everything we print is strings, numbers and booleans, which always encode.
         guard let data = try? encoder.encode(object) else { preconditionFailure("a result could not be encoded") }
-        try StandardOutput.write([String(decoding: data, as: UTF8.self)])
+        try StandardOutput.write([String(decoding: data, as: UTF8.self).jsonWithoutControls])
     }
 
     static func standardError(_ line: String) {
-        Terminal.show(line + "\n")
+        Terminal.show(line.withoutControls + "\n")
     }
 }

@@ -1,11 +1,18 @@
+import Foundation
+
 extension String {
     /// The text with its control characters escaped, for a terminal.
     ///
     /// Other devices choose their descriptions: an escape sequence in one would control the terminal, and a line break would
     /// forge a line.
-    var withoutControls: String {
+    var withoutControls: String { escapingControls { $0.escaped(asASCII: true) } }
+
+    /// The JSON text with its control characters escaped as JSON escapes them; its encoder leaves some.
+    var jsonWithoutControls: String { escapingControls { String(format: "\\u%04x", $0.value) } }
+
+    private func escapingControls(_ escape: (Unicode.Scalar) -> String) -> String {
         guard unicodeScalars.contains(where: \.isControl) else { return self }
-        return unicodeScalars.map { $0.isControl ? $0.escaped(asASCII: true) : String($0) }.joined()
+        return unicodeScalars.map { $0.isControl ? escape($0) : String($0) }.joined()
     }
 }
 

@@ -60,7 +60,7 @@ struct Verify: AsyncParsableCommand {
     }
 
     private func line(_ problem: VerificationReport.Problem) -> String {
-        "\(problem.path): \(problem.message) [\(problem.code)]".withoutControls
+        "\(problem.path): \(problem.message) [\(problem.code)]"
     }
 
     private func summary(_ report: VerificationReport) -> String {

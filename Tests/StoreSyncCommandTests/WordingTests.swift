@@ -19,9 +19,25 @@ extension CommandTests {
                 #expect(result.status == 0 && result.output.contains("evil\\u{1B}[2J\\nclient FORGED"), "\(result)")
                 #expect(!result.output.unicodeScalars.contains { [0x1B, 0x9B, 0x202E].contains($0.value) })
                 #expect(!result.output.contains("\nclient FORGED"))
-                let object = try await fixture.run(command + device.options + ["--json"]).json()
-                #expect(object["clients"]?[0]?["description"]?.string == description)
+                let json = try await fixture.run(command + device.options + ["--json"])
+                #expect(!json.output.unicodeScalars.contains { [0x1B, 0x9B, 0x202E].contains($0.value) })
+                #expect(try json.json()["clients"]?[0]?["description"]?.string == description)
             }
+        }
+
+        @Test("Control characters in an error's details don't reach the terminal, and forge no line")
+        func controlsInDetails() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            var options = device.options
+            // The value of the first option, which is the remote.
+            options[1] += "/missing%1Bc%0Aforged"
+            let result = try await fixture.run(["status", "--verbose"] + options)
+            #expect(result.status == 69, "\(result)")
+            let lines = result.errorOutput.split(separator: "\n")
+            let (name, end) = ("missing\\u{1B}c\\nforged", "operation ended")
+            #expect(lines.contains { $0.contains(name) && $0.hasSuffix(end) }, "\(result)")
+            #expect(!lines.contains { $0.contains("\u{1B}") || $0.hasPrefix("forged") }, "\(result)")
         }
 
         @Test("One is singular")
