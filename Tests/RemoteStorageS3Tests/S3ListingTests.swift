@@ -66,6 +66,16 @@ struct S3ListingTests {
         #expect(bucket.pages.withLock(\.self) == pages)
     }
 
+    @Test("A list that never ends is an error before its pages fill the memory")
+    func hugePages() async throws {
+        let name = String(repeating: "x", count: 20_000)
+        // A page has 9 MB.
+        let bucket = PagedBucket { number in ((0..<450).map { "\(number)-\($0)-\(name)" }, "token \(number)") }
+        let error = await #expect(throws: RemoteError.self) { try await bucket.backend().list(.root) }
+        #expect(error?.code == .unavailable && error?.message.contains("doesn't end") == true)
+        #expect(bucket.pages.withLock(\.self) == 8)
+    }
+
     @Test("A directory is removed whole, even if two keys differ only in the form of a Unicode character")
     func equivalentKeys() async throws {
         let bucket = PagedBucket { _ in (["directory/\u{E9}", "directory/e\u{301}"], nil) }

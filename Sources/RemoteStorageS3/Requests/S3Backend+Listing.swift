@@ -105,6 +105,9 @@ extension S3Backend {
     /// The maximum number of pages of a list.
     private static let maximumPages = 1000
 
+    /// The maximum size of all pages of a list in bytes: the names in them are kept in memory.
+    private static let maximumBytes = 1 << 26
+
     /// The maximum number of successive pages without new names: servers may leave keys out of a page they have cut.
     private static let fruitlessPages = 10
 
@@ -116,7 +119,7 @@ extension S3Backend {
     ) async throws {
         var query = query
         var names: Set<String> = []
-        var fruitless = 0
+        var (fruitless, byteCount) = (0, 0)
         for _ in 0..<Self.maximumPages {
             let page = try await page(below: directory, query)
             body(page)
@@ -125,7 +128,10 @@ extension S3Backend {
             names.formUnion(page.objects.map(\.key))
             names.formUnion(page.prefixes)
             fruitless = names.count > former ? 0 : fruitless + 1
-            guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages else { break }
+            byteCount += page.byteCount
+            guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages,
+                byteCount < Self.maximumBytes
+            else { break }
             query["continuation-token"] = continuation
         }
         throw RemoteError(
