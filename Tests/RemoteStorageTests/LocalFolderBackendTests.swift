@@ -203,6 +203,31 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("A write isn't continued in another file that got the name of the interrupted one by a link")
+    func linkedWrites() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let path = try RemotePath("file")
+            await #expect(throws: RemoteError.self) {
+                try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { _ in
+                    let cutOff = RemoteContent(length: nil) { { throw RemoteError(.unavailable, "cut off") } }
+                    return RemoteContentRest(cutOff, after: 0)
+                }
+            }
+            let name = try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first)
+            try FileManager.default.removeItem(at: folder.appending(path: name))
+            let other = folder.appending(path: "other")
+            try Data([1, 2, 3]).write(to: other)
+            try FileManager.default.linkItem(at: other, to: folder.appending(path: name))
+            try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
+                #expect(kept == 0)
+                return RemoteContentRest(RemoteContent([4]), after: 0)
+            }
+            #expect(try Data(contentsOf: folder.appending(path: "file")) == Data([4]))
+            #expect(try Data(contentsOf: other) == Data([1, 2, 3]))
+        }
+    }
+
     @Test("A folder keeps an interrupted write for one later write, and not after a cancellation")
     func keptWrites() async throws {
         try await withTemporaryFolder { folder in

@@ -124,7 +124,8 @@ extension PendingFile {
             guard (try? open.lock()) == true, let named = try directory.status(file.temporaryName) else { return nil }
             // Before this lock was taken, another process may have committed the file and created a new one.
             let status = try open.status()
-            guard named.inode == status.inode, status.type == .regular else { return nil }
+            // Another user of the folder may have given a file of this user the name.
+            guard named.inode == status.inode, status.type == .regular, status.linkCount == 1 else { return nil }
             (keptBytes, isKept) = (status.size, true)
         }
     }
