@@ -74,6 +74,16 @@ struct ConformanceTests {
         #expect(report.cancelledRuns > 100, "\(report)")
         #expect(report.endings[.cancelled] ?? 0 > 100, "\(report)")
         #expect(report.endings[.failed] == nil, "\(report)")
+        #expect(report.escapes.isEmpty, "\(report)")
+    }
+
+    @Test("The report of an operation that works outside the simulation says that its runs can't be replayed")
+    func escape() async throws {
+        let report = try await OperationConformance.check(seeds: 0..<2, limits: .init(grace: .seconds(60))) { _ in
+            Work { _ in try await runBlocking(on: BlockingExecutor.shared) {} }
+        }
+        #expect(report.escapes.keys.sorted() == [0, 1])
+        #expect(report.description.contains("can't be replayed: with seed 0"))
     }
 
     @Test("An operation that fails with its own error passes")

@@ -34,11 +34,15 @@ public enum OperationConformance {
         public var cancelledRuns = 0
         /// How many runs ended in each state.
         public var endings: [OperationState: Int] = [:]
+        /// The seeds with runs that depended on more than the seed, with the first escape of each.
+        public var escapes: [UInt64: SimulationEscape] = [:]
 
-        /// The numbers in words.
+        /// The numbers, and what couldn't be simulated.
         public var description: String {
             let endings = endings.map { "\($0.value) \($0.key)" }.sorted().joined(separator: ", ")
-            return "\(undisturbedRuns) runs, \(cancelledRuns) more cancelled, each at a different point: \(endings)"
+            let runs = "\(undisturbedRuns) runs, \(cancelledRuns) more cancelled, each at a different point: \(endings)"
+            guard let (seed, escape) = escapes.min(by: { $0.key < $1.key }) else { return runs }
+            return "\(runs)\n  runs of \(escapes.count) seeds can't be replayed: with seed \(seed), \(escape)"
         }
     }
 
@@ -86,6 +90,7 @@ public enum OperationConformance {
                     throw error
                 }
                 report.endings[ending.state, default: 0] += 1
+                report.escapes[seed] = report.escapes[seed] ?? ending.escape
                 if let cancelled = step {
                     report.cancelledRuns += ending.wasCancelled ? 1 : 0
                     isOver = !ending.wasCancelled

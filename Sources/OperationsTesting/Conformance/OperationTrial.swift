@@ -13,6 +13,7 @@ struct OperationTrial<Work: Operation>: Sendable {
     struct Ending: Sendable {
         var state: OperationState
         var wasCancelled: Bool
+        var escape: SimulationEscape?
     }
 
     private struct Notes {
@@ -72,7 +73,11 @@ struct OperationTrial<Work: Operation>: Sendable {
             journal.violations(ended: handle.state) + noted.violations + endingViolations(handle, noted, undisturbed)
             + leftovers(outcome, run.simulation)
         guard let violation = violations.first else {
-            return Ending(state: handle.state, wasCancelled: noted.cancelledAt != nil)
+            return Ending(
+                state: handle.state,
+                wasCancelled: noted.cancelledAt != nil,
+                escape: outcome.escapes.first
+            )
         }
         var error = SimulationError(.promiseBroken, "\(circumstances), \(violation)", run.simulation)
         error.trace = outcome.trace
