@@ -136,7 +136,8 @@ public protocol RemoteBackend: Actor {
     ///   - source: The file or directory to move.
     ///   - destination: Its new path, at which not even an empty directory may exist.
     /// - Throws: ``RemoteError/Code/notFound`` if the source doesn't exist, ``RemoteError/Code/alreadyExists`` if the destination
-    ///   exists, ``RemoteError/Code/wrongKind`` if a file is above it, ``RemoteError/Code/invalidPath`` if it's inside the source.
+    ///   exists, ``RemoteError/Code/wrongKind`` if a file is above it, ``RemoteError/Code/invalidPath`` if it's inside the
+    ///   source.
     func move(_ source: RemotePath, to destination: RemotePath) async throws
 
     /// Removes a file, or a directory with its contents.

@@ -10,7 +10,7 @@ actor LyingBackend: RemoteBackend {
         case removesPrefix, losesLastByte, ignoresCancellation, endsEarlyWhenCancelled, oneAtATime, copyIgnoresCondition
         case forgetsEmptyDirectories, writesOverDirectories, ignoresLength, keepsNothing, keepsTooMuch, mixesAttempts
         case failsFirstWrite, knowsOtherCapabilities, copyingChangesTag, keepsCancelledWrite, showsStagingDirectory
-        case copyReplacesDirectory, removesFileOfWrongLength, endsSignals, copiesWaitForWrites
+        case copyReplacesDirectory, removesFileOfWrongLength, endsSignals, copiesWaitForWrites, namesTheRoot
     }
 
     private let base = InMemoryBackend()
@@ -51,6 +51,7 @@ actor LyingBackend: RemoteBackend {
 
     func status(of path: RemotePath) async throws -> RemoteItem? {
         var item = try await base.status(of: name(path))
+        if lie == .namesTheRoot, path == .root { item?.name = "root" }
         if lie == .keepsTagOfSameSize, item?.tag != nil, let size = item?.size { item?.tag = RemoteTag("\(size)") }
         return item
     }

@@ -26,7 +26,7 @@ struct LyingBackendTests {
         (.copyingChangesTag, .contentTags), (.keepsCancelledWrite, .cancelledWrite),
         (.showsStagingDirectory, .unfinishedWrites), (.showsStagingDirectory, .failingContent),
         (.copyReplacesDirectory, .wrongKinds), (.removesFileOfWrongLength, .wrongLength),
-        (.endsSignals, .changeSignals),
+        (.endsSignals, .changeSignals), (.namesTheRoot, .absence),
     ]
 
     @Test("A backend that breaks a promise fails the check of that promise", arguments: lies)

@@ -21,7 +21,9 @@ actor Subdirectory: RemoteBackend {
     func knownCapabilities() async throws -> RemoteCapabilities? { try await base.knownCapabilities() }
 
     func status(of path: RemotePath) async throws -> RemoteItem? {
-        try await found(base.status(of: whole(path)))
+        var item = try await found(base.status(of: whole(path)))
+        item?.name = path.lastComponent ?? ""
+        return item
     }
 
     func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
