@@ -49,7 +49,8 @@ struct ProgressBar: Sendable {
             parts.append("\(done.byteCount) of \(total.byteCount)")
             if let rate {
                 parts.append("\(Int64(rate).byteCount)/s")
-                parts.append("\(Int((Double(total - done) / rate).rounded(.up))) s left")
+                // A slow server that claims huge sizes would take longer than a number can say.
+                parts.append("\(Int(min(Double(total - done) / rate, 1e9).rounded(.up))) s left")
             }
         }
         return parts.joined(separator: "  ")

@@ -34,6 +34,11 @@ struct ProgressBarTests {
         #expect(ProgressLine.fitted(line, columns: 80) == line)
     }
 
+    @Test("The time left has a limit, whatever a server claims and however slow it is")
+    func endlessTransfer() {
+        #expect(ProgressBar.line(Self.bytes(1, of: 1 << 60), rate: 0.01).hasSuffix("1000000000 s left"))
+    }
+
     @Test("The line begins with the bar if there is no phase", arguments: [nil, ""])
     func noPhase(phase: String?) {
         let line = ProgressBar.line(OperationProgress(fractionCompleted: 1, phase: phase), rate: nil)
