@@ -62,4 +62,28 @@ struct ForeignDirectoryTests {
         #expect(try fixture.files() == before)
         #expect(FileManager.default.fileExists(atPath: root.path))
     }
+
+    /// A storage whose directories of one name contain directories of that name.
+    private actor LoopingBackend: ForwardingBackend {
+        nonisolated let base: any RemoteBackend
+        let count: Int
+
+        init(_ base: any RemoteBackend, count: Int) { (self.base, self.count) = (base, count) }
+
+        func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+            guard directory.lastComponent?.hasPrefix("loop") == true else { return try await base.list(directory) }
+            return (0..<count).map { RemoteItem(name: "loop\($0)", kind: .directory) }
+        }
+    }
+
+    @Test("A verification ends although directories contain themselves, and says which one it hasn't checked")
+    func loop() async throws {
+        let fixture = try Fixture()
+        _ = try await fixture.device("a").register().value
+        try await fixture.remote.createDirectory(at: fixture.hierarchy.root.appending("loop"))
+        let report = try await fixture.device("a", backend: LoopingBackend(fixture.remote, count: 1)).verify().value
+        #expect(report.warnings.contains { $0.contains("loop0/loop0 isn't checked") }, "\(report)")
+        let wide = try fixture.device("a", backend: LoopingBackend(fixture.remote, count: 100_000))
+        #expect(await code { try await wide.verify().value } == .remoteUnavailable)
+    }
 }

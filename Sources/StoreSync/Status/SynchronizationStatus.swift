@@ -59,7 +59,7 @@ extension HierarchyReader {
         async let heads = catalog.newestHeads(among: names)
         let clients = Set(names.map(\.client)).sorted()
         let sizes = try await clients.concurrentMap { client in
-            try await hooks.listSyncSegments(of: client, document).reduce(0) { $0 + $1.size }
+            try await hooks.listSyncSegments(of: client, document).reduce(Int64(0)) { $0.adding(size: $1.size) }
         }
         let logBytes = Dictionary(zip(clients, sizes)) { first, _ in first }
         return Self.synchronizingClients(try await heads, logBytes)

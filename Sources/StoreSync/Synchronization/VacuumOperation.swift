@@ -53,7 +53,7 @@ public actor VacuumOperation: Operation {
                 isBaselineWritten: vacuum.baseline != nil,
                 baselineBytes: vacuum.baseline?.storedBytes ?? 0,
                 removedFiles: vacuum.removed.count,
-                removedBytes: vacuum.removed.reduce(0) { $0 + $1.size },
+                removedBytes: vacuum.removed.reduce(Int64(0)) { $0.adding(size: $1.size) },
                 keptFor: vacuum.keptFor,
                 warnings: result.warnings
             )

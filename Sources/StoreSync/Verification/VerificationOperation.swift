@@ -105,7 +105,7 @@ public actor VerificationOperation: Operation {
             .map { try RemoteIdentifier($0) }
         let isOpen = try await unlock(context)
         let files = try await walk(hierarchy.root)
-        let total = files.reduce(Int64(0)) { Self.sum($0, $1.item.size) }
+        let total = files.reduce(Int64(0)) { $0.adding(size: $1.item.size) }
         let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
         try await checkApplication(isOpen: isOpen, context)
         guard isOpen else {
@@ -161,15 +161,15 @@ public actor VerificationOperation: Operation {
     func count(_ path: RemotePath, _ bytes: Int64) {
         guard read.insert(path).inserted else { return }
         report.files += 1
-        report.bytes = Self.sum(report.bytes, bytes)
+        report.bytes = report.bytes.adding(size: bytes)
     }
-
-    /// The sum of two sizes, limited: the storage may claim any sizes.
-    private static func sum(_ left: Int64, _ right: Int64) -> Int64 { min(left + right, 1 << 60) }
 
     func repaired(_ path: RemotePath) {
         report.repaired.append("\(path)")
     }
+
+    /// The maximum depth of a file, and number of files and directories: an untrusted storage may list directories without an end.
+    private static let (maximumDepth, maximumItems) = (16, 1_000_000)
 
     /// Every file below a directory.
     private func walk(_ directory: RemotePath) async throws -> [(path: RemotePath, item: RemoteItem)] {
@@ -178,7 +178,10 @@ public actor VerificationOperation: Operation {
         while let next = pending.popLast() {
             for item in try await hooks.listItems(in: next) ?? [] {
                 guard let path = try? next.appending(item.name) else { continue }
+                guard files.count + pending.count < Self.maximumItems else { throw endlessLists }
                 switch item.kind {
+                case .directory where path.components.count == Self.maximumDepth:
+                    report.warnings.append("\(path) isn't checked: no device creates so many levels of directories.")
                 case .directory: pending.append(path)
                 case .file: files.append((path, item))
                 case .other: report.warnings.append("\(path) is neither a file nor a directory.")
@@ -186,6 +189,16 @@ public actor VerificationOperation: Operation {
             }
         }
         return files
+    }
+
+    private var endlessLists: StoreSyncError {
+        StoreSyncError(
+            .remoteUnavailable,
+            """
+            \(backend.identity) lists more than \(Self.maximumItems) files and directories of \(hierarchy.application), which can't be \
+            verified. Try again later. If that doesn't help, remove what no device has put there.
+            """
+        )
     }
 
     /// Reads a small file and passes its content to `check`.

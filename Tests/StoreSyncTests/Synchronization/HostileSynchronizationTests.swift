@@ -443,4 +443,26 @@ struct HostileSynchronizationTests {
         try await synchronize(c)
         #expect(try titles(c) == ["large"])
     }
+
+    /// A storage that claims to have more bytes of change sets than a size can hold.
+    private actor ExaggeratingBackend: ForwardingBackend {
+        nonisolated let base: any RemoteBackend
+
+        init(_ base: any RemoteBackend) { self.base = base }
+
+        func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+            let items = try await base.list(directory)
+            guard directory.components.contains("SyncChanges") else { return items }
+            return items.map { $0 + (1...2_000).map { RemoteItem(name: "\($0)", kind: .file, size: .max) } }
+        }
+    }
+
+    @Test("The status limits the sum of the sizes that the storage claims")
+    func claimedSizes() async throws {
+        let fixture = try Fixture()
+        _ = try await devices(fixture)
+        let device = try fixture.device("a", backend: ExaggeratingBackend(fixture.remote))
+        let clients = try await device.status().value.documents.flatMap(\.synchronizing)
+        #expect(clients.contains { $0.logBytes == 1 << 60 })
+    }
 }
