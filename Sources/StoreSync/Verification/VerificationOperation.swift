@@ -168,7 +168,7 @@ public actor VerificationOperation: Operation {
         report.repaired.append("\(path)")
     }
 
-    /// The maximum depth of a file, and number of files and directories: an untrusted storage may list directories without an end.
+    /// The maximum depth of a file, and number of all items: an untrusted storage may list directories without an end.
     private static let (maximumDepth, maximumItems) = (16, 1_000_000)
 
     /// Every file below a directory.
@@ -178,7 +178,8 @@ public actor VerificationOperation: Operation {
         while let next = pending.popLast() {
             for item in try await hooks.listItems(in: next) ?? [] {
                 guard let path = try? next.appending(item.name) else { continue }
-                guard files.count + pending.count < Self.maximumItems else { throw endlessLists }
+                let count = files.count + pending.count + report.warnings.count
+                guard count < Self.maximumItems else { throw endlessLists }
                 switch item.kind {
                 case .directory where path.components.count == Self.maximumDepth:
                     report.warnings.append("\(path) isn't checked: no device creates so many levels of directories.")
@@ -195,8 +196,8 @@ public actor VerificationOperation: Operation {
         StoreSyncError(
             .remoteUnavailable,
             """
-            \(backend.identity) lists more than \(Self.maximumItems) files and directories of \(hierarchy.application), which can't be \
-            verified. Try again later. If that doesn't help, remove what no device has put there.
+            \(backend.identity) lists more than \(Self.maximumItems) files and directories of \(hierarchy.application), \
+            which can't be verified. Try again later. If that doesn't help, remove what no device has put there.
             """
         )
     }
