@@ -174,12 +174,13 @@ public actor VerificationOperation: Operation {
     /// Every file below a directory.
     private func walk(_ directory: RemotePath) async throws -> [(path: RemotePath, item: RemoteItem)] {
         var files: [(path: RemotePath, item: RemoteItem)] = []
+        var count = 0
         var pending = [directory]
         while let next = pending.popLast() {
             for item in try await hooks.listItems(in: next) ?? [] {
                 guard let path = try? next.appending(item.name) else { continue }
-                let count = files.count + pending.count + report.warnings.count
-                guard count < Self.maximumItems else { throw endlessLists }
+                count += 1
+                guard count <= Self.maximumItems else { throw endlessLists }
                 switch item.kind {
                 case .directory where path.components.count == Self.maximumDepth:
                     report.warnings.append("\(path) isn't checked: no device creates so many levels of directories.")
