@@ -13,7 +13,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
 
         private init(_ description: String) { self.description = description }
 
-        /// Another program is writing to the store; try again.
+        /// Another program is using the store; close it there, or try again.
         public static let busy = Code("busy")
         /// What a conflict lost can't be put back, because a constraint of the store refuses it.
         public static let cannotRestore = Code("cannotRestore")

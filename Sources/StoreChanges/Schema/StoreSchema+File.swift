@@ -89,7 +89,11 @@ extension StoreChangesError {
             case _ where fault == .unknownSchema:
                 StoreChangesError(.unsupportedFormat, DatabaseFault.unknownSchema(of: store, error), cause: error)
             case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL:
-                StoreChangesError(.busy, "\(store) is being written by another program. Try again.", cause: error)
+                StoreChangesError(
+                    .busy,
+                    "\(store) is being used by another program. Close it there, or try again.",
+                    cause: error
+                )
             case .SQLITE_INTERRUPT, .SQLITE_ABORT:
                 StoreChangesError(
                     .busy,

@@ -72,6 +72,13 @@ struct StoreErrorTests {
         #expect(error.message == "/nowhere/notes.sqlite can't be read. Check its permissions.")
     }
 
+    @Test("A store that another program only reads isn't said to be written, and closing it there is named as a remedy")
+    func inUse() {
+        let error = StoreChangesError(DatabaseError(resultCode: .SQLITE_BUSY), storeAt: URL(filePath: "/notes.sqlite"))
+        #expect(error.code == .busy)
+        #expect(error.message == "notes.sqlite is being used by another program. Close it there, or try again.")
+    }
+
     @Test("A log that the file system can't find isn't taken for a missing one")
     func unreachableLog() throws {
         let fixture = try SynchronizedStoreTests.Fixture()
