@@ -58,8 +58,8 @@ extension StoreSnapshot {
                 .storeNotFound,
                 """
                 \(store.path) is an empty database: it has no tables to synchronize. Create them with the app first. If \
-                another device has synchronized the document, remove this file instead, and synchronize again: that \
-                downloads the document's store.
+                another device has synchronized the document, remove this file instead, and synchronize with --take remote: \
+                that downloads the document's store.
                 """
             )
             : StoreSyncError(
