@@ -91,7 +91,11 @@ extension SynchronizedStore {
             try store.close()
             try database.close()
             try add(building, at: replicaURL)
-        } catch let error as DatabaseError {
+        } catch var error as DatabaseError {
+            if error.resultCode == .SQLITE_CONSTRAINT {
+                // Only damage explains two rows of one key. Such a store has rows that its index lacks.
+                error = DatabaseError(resultCode: .SQLITE_CORRUPT_INDEX, message: error.message)
+            }
             if beginning.checkpoint != nil, error.fault(ofDatabaseAt: building.path) == .damage {
                 throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
             }

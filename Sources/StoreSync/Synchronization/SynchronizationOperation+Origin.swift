@@ -190,6 +190,7 @@ extension SynchronizationOperation {
                 throw StoreSyncError(error)
             }
         }
+        try await checkRows(context)
         let upload = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: request.url),
             document: document,
@@ -203,5 +204,29 @@ extension SynchronizationOperation {
             throw diverged(from: uploaded.divergedFrom)
         }
         return baseline
+    }
+
+    /// Checks that a replica can be created from the store: otherwise no device could synchronize the document, not even once
+    /// the store is corrected.
+    ///
+    /// Only a replica shows that: text that UTF-8 can't hold, or two rows of one key in a damaged store.
+    private func checkRows(_ context: OperationContext) async throws {
+        // The app can write meanwhile. An error names the copy, so it has the store's name.
+        let copy = try await context.temporaryDirectory().appending(path: request.url.lastPathComponent)
+        let replica = copy.appendingPathExtension("replica")
+        let identity = SynchronizedStore.Identity(
+            document: document.document.rawValue,
+            client: ClientID(rawValue: client.rawValue),
+            rules: request.rules ?? .none
+        )
+        try await context.blocking { [request] in
+            defer { for url in [copy, replica] { try? FileManager.default.removeItem(at: url) } }
+            _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy)
+            do {
+                try SynchronizedStore.createReplica(at: replica, from: .init(store: copy), identity)
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
     }
 }

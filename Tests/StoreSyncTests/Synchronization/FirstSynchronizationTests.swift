@@ -213,4 +213,38 @@ struct FirstSynchronizationTests {
         #expect(try titles(a) == ["a", "b"] && titles(b) == titles(a))
         #expect(try a.query("SELECT count(*) FROM note") == ["2"])
     }
+
+    @Test(
+        "A store that no device could begin with begins no document, and is published once its rows are corrected",
+        arguments: [
+            // Half of a surrogate pair.
+            (
+                "PRAGMA encoding = 'UTF-16le'; \(schema); INSERT INTO note (title) VALUES ('a'), (CAST(x'00D8' AS TEXT))",
+                StoreSyncError.Code.unsupportedFormat, "DELETE FROM note WHERE id = 2"
+            ),
+            // Two rows of one key, which the index doesn't have.
+            (
+                """
+                CREATE TABLE note (title TEXT NOT NULL, id INTEGER);
+                CREATE UNIQUE INDEX titles ON note (title) WHERE id < 0;
+                INSERT INTO note VALUES ('a', 1), ('a', 2);
+                PRAGMA writable_schema = ON;
+                UPDATE sqlite_schema SET sql = 'CREATE UNIQUE INDEX titles ON note (title)' WHERE name = 'titles';
+                """,
+                .corrupt, "DROP INDEX titles; DELETE FROM note WHERE id = 2; CREATE UNIQUE INDEX titles ON note (title)"
+            ),
+        ]
+    )
+    func unreadableRows(store: String, code: StoreSyncError.Code, correction: String) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(store)
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize().value }
+        #expect(error?.code == code, "\(error as Any)")
+        #expect(error?.message.contains("baseline") == false, "the error names the store: \(error as Any)")
+        #expect(try !fixture.files().keys.contains { $0.contains("/manifest-") || $0.hasSuffix("origin.plist") })
+        try a.execute(correction)
+        for device in [a, b] { _ = try await device.synchronize().value }
+        #expect(try titles(a) == ["a"] && titles(b) == ["a"])
+    }
 }
