@@ -212,15 +212,17 @@ extension SynchronizationOperation {
     /// Only a replica shows that: text that UTF-8 can't hold, or two rows of one key in a damaged store.
     private func checkRows(_ context: OperationContext) async throws {
         // The app can write meanwhile. An error names the copy, so it has the store's name.
-        let copy = try await context.temporaryDirectory().appending(path: request.url.lastPathComponent)
-        let replica = copy.appendingPathExtension("replica")
+        let directory = try await context.temporaryDirectory().appending(path: "beginning")
+        let copy = directory.appending(path: "store").appending(path: request.url.lastPathComponent)
+        let replica = directory.appending(path: "replica.sqlite")
         let identity = SynchronizedStore.Identity(
             document: document.document.rawValue,
             client: ClientID(rawValue: client.rawValue),
             rules: request.rules ?? .none
         )
         try await context.blocking { [request] in
-            defer { for url in [copy, replica] { try? FileManager.default.removeItem(at: url) } }
+            try LocalFile.createDirectory(at: copy.deletingLastPathComponent())
+            defer { try? FileManager.default.removeItem(at: directory) }
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy)
             do {
                 try SynchronizedStore.createReplica(at: replica, from: .init(store: copy), identity)
