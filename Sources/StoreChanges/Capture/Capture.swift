@@ -49,11 +49,17 @@ struct Capture {
     /// Returns the changes, and records the store as it is as the new base.
     ///
     /// - Parameters:
+    ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - pages: The store's pages, which tell which rows may have changed; `nil` if all rows are compared.
     /// - Returns: The changes.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    mutating func run(allowsDeletions: Bool, since pages: RememberedPages? = nil) throws -> CapturedChanges {
+    mutating func run(
+        at time: UInt64,
+        allowsDeletions: Bool,
+        since pages: RememberedPages? = nil
+    ) throws -> CapturedChanges {
+        names.time = time
         // Tables that give rows their names come first.
         func givesNames(_ table: String) -> Bool { state.schema.numberedTable(table) == table }
         let sorted = state.schema.tables.keys.sorted { $0.precedes($1) }

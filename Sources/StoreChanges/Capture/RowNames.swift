@@ -19,7 +19,10 @@ final class RowNames {
     private let numbers: ReplicaNumbers
     private let client: ClientID
     private let writtenAgain: RowWrittenAgain?
+    /// When the store was last written, in milliseconds since 1970.
+    var time: UInt64 = 0
     private var tables: [String: ReferencedNames] = [:]
+    private var rowStatements: [String: SQLStatement] = [:]
     /// The names after it are those of rows that this capture found new.
     private let lastCounter: Int64
     /// Found for the first row that has no name.
@@ -97,17 +100,43 @@ final class RowNames {
 
     /// Whether the row was found new by this capture, and maybe met only in references until now.
     private func isNew(_ name: [UInt8]) throws -> Bool {
-        guard case .numbered(client, let counter) = try RowName(decoding: name) else { return false }
-        return counter > lastCounter
+        guard case .numbered(client, let number) = try RowName(decoding: name) else { return false }
+        return RowName.counter(in: number) > lastCounter
     }
 
     /// Gives a row a new name, because the user inserted it; the restored row keeps its name.
     @discardableResult
     func create(_ number: Int64, in table: String) throws -> RowName {
         let isRestored = writtenAgain?.row.table == table && writtenAgain?.number == number
-        let name = try (isRestored ? writtenAgain?.row.row : nil) ?? numbers.createName(in: table, by: client)
+        let name = try (isRestored ? writtenAgain?.row.row : nil) ?? newName(ofRow: number, in: table)
         try numbers.setNumber(number, of: RowReference(table, name))
         return name
+    }
+
+    /// A name that this device has given to no row, and a copy of it to no other one.
+    ///
+    /// The copy counts its rows from the same number on. So the name also has a digest of the row and of the store's time:
+    /// only a row that was in the store when it was copied has one name on both.
+    private func newName(ofRow number: Int64, in table: String) throws -> RowName {
+        let statement = try rowStatement(table)
+        try statement.bind(number, at: 1)
+        defer { statement.reset() }
+        var writer = ByteWriter()
+        writer.number(time)
+        writer.text(table)
+        if try statement.step() { for value in statement.row { writer.value(value) } }
+        return try numbers.createName(by: client, SetDigest(of: writer.bytes))
+    }
+
+    /// Reads a row of a table by its number.
+    private func rowStatement(_ table: String) throws -> SQLStatement {
+        if let known = rowStatements[table] { return known }
+        let schema = try state.schema.table(table)
+        let key = schema.schema.key.columns.first ?? "rowid"
+        let list = schema.columns.map(\.quotedName).joined(separator: ", ")
+        let statement = try store.prepare("SELECT \(list) FROM \(table.quotedName) WHERE \(key.quotedName) = ?")
+        rowStatements[table] = statement
+        return statement
     }
 }
 

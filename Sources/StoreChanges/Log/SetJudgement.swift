@@ -157,34 +157,6 @@ package struct SetJudgement {
         }
     }
 
-    /// The sets of removed clients whose new rows keep their names when they are published again.
-    ///
-    /// A device gives each name once, and its copy gives the same names to other rows, in sets of the same numbers. After the
-    /// last set that the note of a removal lets count, no set of the client or of a copy counts. So a set's names belong to
-    /// its own rows only, unless another void set has its number, or the number of a set before it. A set that the device
-    /// hasn't published is left out: before it was restored from a backup, it may have published another one.
-    package func setsWithOwnNames() -> Set<SetReference> { setsWithoutCopies { knowledge.removals[$0] } }
-
-    /// The sets of which no copy is known: no other set has the number of one, or the number of a set before it.
-    ///
-    /// A row that has the name of a new row of such a set is that row: another device has restored it.
-    package func setsWithoutCopies() -> Set<SetReference> { setsWithoutCopies { _ in 0 } }
-
-    /// The sets without copies after a number of their client, which may exclude all of its sets.
-    private func setsWithoutCopies(after last: (ClientID) -> UInt64?) -> Set<SetReference> {
-        var sets: Set<SetReference> = []
-        // Of a copy's set, this device may know only what another device's head lists.
-        let byNumber = Dictionary(grouping: Set(entries.keys).union(listed.keys), by: \.id)
-        for (id, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
-            guard let last = last(id.client), copies.count == 1, let set = entries[copies[0]],
-                id.sequence > max(last, knowledge.stable?.vector[id.client]?.sequence ?? 0), !set.isWithdrawn,
-                isRooted(set), set.predecessor.map({ !isVoid($0) || sets.contains($0) }) ?? true
-            else { continue }
-            sets.insert(set.reference)
-        }
-        return sets
-    }
-
     /// Whether a set's predecessor is known.
     private func isRooted(_ entry: LogEntry) -> Bool {
         guard let predecessor = entry.predecessor else { return true }

@@ -14,19 +14,17 @@ struct RepeatedChanges {
     ///
     /// - Parameters:
     ///   - set: The set.
-    ///   - rows: New names of rows.
     ///   - migrations: If the set was captured together with a change of the schema: the sets that were captured together with
     ///     a change to the same schema, and that the author hadn't seen. What they did to rows without a key is there already.
     /// - Returns: The changes, in the schema of the store.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func changes(
         of set: SyncChangeSet,
-        renaming rows: RenamedRows? = nil,
         besides migrations: [SyncChangeSet] = []
     ) throws -> [Change] {
         var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
         fold.author = author
-        let changes = fold.adapt(fold.withoutRepeatedCounts(set.changes, migrations)).map { rows?.renamed($0) ?? $0 }
+        let changes = fold.adapt(fold.withoutRepeatedCounts(set.changes, migrations))
         let made = Set(try changes.flatMap(keys))
         return try changes.compactMap { change in
             let row = RowReference(change.table, change.row)

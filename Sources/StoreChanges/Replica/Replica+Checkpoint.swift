@@ -132,9 +132,9 @@ extension Replica {
         var counter = try ReplicaFact.counter.readNumber(db)
         try db.forEach("SELECT name FROM numbers") { values in
             guard case .numbered(client, let number) = try RowName(decoding: values.bytes(0) ?? []),
-                number <= ReplicaNumbers.greatestCounter
+                RowName.counter(in: number) <= RowName.greatestCounter
             else { return }
-            counter = max(counter, UInt64(clamping: number))
+            counter = max(counter, UInt64(RowName.counter(in: number)))
         }
         try ReplicaFact.counter.writeNumber(counter, db)
         // The maker has taken sets out that only it knew.

@@ -134,8 +134,8 @@ extension Replica {
     /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.
     ///
     /// What they overwrite is found by its value and logged. If other devices may know any of them, the device has to be a new
-    /// client by then. Rows that only a removal took out keep their names: another device may have restored them since. Rows
-    /// of late sets keep theirs if another device has restored them.
+    /// client by then. New rows keep their names, which no copy of this device has given to others: another device may restore
+    /// them from its conflict log, before or after that.
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.
@@ -145,23 +145,16 @@ extension Replica {
         var sets: [OwnSet] = []
         try withdraw(where: ReplicaLog.Status.isVoid)
         let notYetAgain = "origin IN (\(ReplicaLog.Origin.published.rawValue), \(ReplicaLog.Origin.withdrawn.rawValue))"
-        let voids = try log.entries(.void, where: notYetAgain).map { ($0.reference, try log.set($0.reference)) }
+        let voids = try log.entries(.void, where: notYetAgain).map(\.reference)
         guard !voids.isEmpty else { return [] }
-        let judgement = try log.judgement()
-        let (named, single) = (judgement.setsWithOwnNames(), judgement.setsWithoutCopies())
-        let others = voids.filter { !named.contains($0.0) }.compactMap { reference, set in
-            set.map { RenamedRows.Inserter(set: $0, mayHaveCopy: !single.contains(reference)) }
-        }
-        let renamed = try RenamedRows(state, insertedBy: others, by: client)
         // The new sets aren't added to these: they are this device's part of the same update.
         var migrations = MigrationSets(try log.entries(.integrated))
-        for (reference, void) in voids {
+        for reference in voids {
             let seen = try log.integrated()
-            if let void {
+            if let void = try log.set(reference) {
                 let author = try log.versions.author(of: void.header)
                 let changes = try RepeatedChanges(state, author).changes(
                     of: void,
-                    renaming: renamed,
                     besides: migrations.unseen(by: void.header) { try log.set($0) }
                 )
                 var header = try nextHeader(seen: seen, at: time)

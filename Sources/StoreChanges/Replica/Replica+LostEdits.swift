@@ -4,9 +4,7 @@ extension Replica {
     ///
     /// These are edits that were integrated here until now, and edits of sets under this device's own identity that it
     /// didn't capture itself: it captured others of their numbers after it was restored from a backup. A device that still
-    /// has such a set as its own publishes the edits again; otherwise only the log has them. If these new sets arrive
-    /// together with what makes the former ones void, new rows with integer keys are logged nevertheless where a copy of the
-    /// device is the reason, because they have other names then.
+    /// has such a set as its own publishes the edits again; otherwise only the log has them.
     ///
     /// - Parameters:
     ///   - sets: The sets.
@@ -63,16 +61,10 @@ extension Replica {
     private func logLost(_ entries: [LogEntry], of source: ReplicaLog) throws {
         guard !entries.isEmpty else { return }
         var edits: [RowReference: LostEdit] = [:]
-        var names = RenamedRows(state)
-        let judgement = try SetJudgement(source.entries(.waiting, .integrated, .void), ReplicaKnowledge(db).read())
-        let named = judgement.setsWithOwnNames()
         for entry in entries {
             guard let set = try source.set(entry.reference) else { continue }
-            // A row that has a name of such a set is the same row: it was restored, or its device came back.
-            if !named.contains(entry.reference) { try names.rename(lost: set, by: client) }
             var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
             for change in set.changes where state.schema.tables[change.table] != nil {
-                let change = names.renamed(change)
                 let reference = RowReference(change.table, change.row)
                 guard state.schema.has(reference) else { continue }
                 let row = try fold.lead(reference).0
@@ -82,12 +74,13 @@ extension Replica {
         let sorted = edits.sorted {
             ($0.value.entry.header.position, $0.key) < ($1.value.entry.header.position, $1.key)
         }
+        let removals = try ReplicaKnowledge(db).read().removals
         for (row, edit) in sorted {
             let present = try state.row(row)?.cells
             let kept = present?.filter { edit.cells[$0.key] != nil } ?? [:]
             guard present == nil || kept != edit.cells else { continue }
             let (set, stamp) = (edit.entry.header.id, edit.entry.header.stamp)
-            let isRemoved = judgement.knowledge.removals[set.client].map { set.sequence > $0 } ?? false
+            let isRemoved = removals[set.client].map { set.sequence > $0 } ?? false
             let rule = isRemoved ? Conflict.Rule.clientRemoved : .setVoid
             for _ in 0..<max(edit.count, 0) {
                 try log.insert(Conflict(rule, row, lost: edit.cells, kept: kept, by: set), stamp, nil)

@@ -42,7 +42,7 @@ extension Replica {
                 return true
             }
         }
-        let changes = try capture.run(allowsDeletions: allowsDeletions || side != .local)
+        let changes = try capture.run(at: time, allowsDeletions: allowsDeletions || side != .local)
         // By now the replica knows all that the store has, and what has to be written into it.
         try ReplicaFact.token.write(try StoreToken.read(connection, origin: origin)?.bytes, db)
         guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }

@@ -95,7 +95,7 @@ package final class Replica {
             into: captured,
             writtenAgain: writtenAgain
         )
-        var changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
+        var changes = try capture.run(at: time, allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
         guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }
         var header = try nextHeader(seen: seen, at: time)

@@ -112,27 +112,30 @@ struct ReplicaNumbers {
     }
 
     /// Creates a name for a row that was inserted in this device's store.
-    func createName(in table: String, by client: ClientID) throws -> RowName {
+    ///
+    /// - Parameters:
+    ///   - client: This device.
+    ///   - digest: A digest of what tells the row from rows of a copy of this device.
+    /// - Returns: The name.
+    /// - Throws: `DatabaseError`.
+    func createName(by client: ClientID, _ digest: SetDigest) throws -> RowName {
         let counter = try lastCounter() + 1
         try ReplicaFact.counter.writeNumber(UInt64(counter), db)
-        return .numbered(client: client, number: counter)
+        return .numbered(client: client, number: RowName.number(counter: counter, digest))
     }
 
-    /// The greatest number in a name of a row that was inserted in this device's store.
+    /// The greatest counter in a name of a row that was inserted in this device's store.
     func lastCounter() throws -> Int64 { Int64(clamping: try ReplicaFact.counter.readNumber(db)) }
-
-    /// The greatest number in a name that a device counts on from: no device gets there by counting, but a storage may claim one.
-    static let greatestCounter: UInt64 = 1 << 62
 
     /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
     func skipNames(of set: SyncChangeSet) throws {
-        let numbers = set.changes.compactMap { change -> UInt64? in
+        let counters = set.changes.compactMap { change -> Int64? in
             guard case .insert = change.edit, case .numbered(set.header.id.client, let number) = change.row else {
                 return nil
             }
-            return UInt64(exactly: number)
-        }.filter { $0 <= Self.greatestCounter }
-        let counter = try ReplicaFact.counter.readNumber(db)
-        if let greatest = numbers.max(), greatest > counter { try ReplicaFact.counter.writeNumber(greatest, db) }
+            return RowName.counter(in: number)
+        }.filter { $0 <= RowName.greatestCounter }
+        guard let greatest = counters.max(), try greatest > lastCounter() else { return }
+        try ReplicaFact.counter.writeNumber(UInt64(greatest), db)
     }
 }

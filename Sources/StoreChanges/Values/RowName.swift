@@ -1,12 +1,33 @@
 /// The name of a row, the same in every replica.
 ///
 /// Integers that SQLite assigns can't name a row: two devices assign the same one to different rows. So a row with an
-/// integer key is named by the client that inserted it and a number that this client uses once.
+/// integer key is named by the client that inserted it and a number that this client uses once. A copy of the client's device
+/// uses that number for no other row: part of it is a digest.
 public indirect enum RowName: Hashable, Sendable {
     /// The row with an integer key that a client inserted; every replica maps it to an integer of its own.
     case numbered(client: ClientID, number: Int64)
     /// The values of the key's columns, in the order of their names; of all columns in a table without a key.
     case key([Cell])
+}
+
+extension RowName {
+    private static let counterBits: Int64 = 34
+    /// No device gets above this by counting, but a storage may claim it.
+    static let greatestCounter: Int64 = 1 << (counterBits - 1)
+
+    /// The number in the name of a row.
+    ///
+    /// - Parameters:
+    ///   - counter: Counts the rows that the client inserted.
+    ///   - digest: A digest of what tells the row from rows of a copy of the client's device.
+    /// - Returns: The number, which has 62 bits: in the lowest 34 the counter, above them the first of the digest.
+    static func number(counter: Int64, _ digest: SetDigest) -> Int64 {
+        let first = digest.rawValue.prefix(4).reduce(0 as Int64) { $0 << 8 | Int64($1) }
+        return (first >> 4) << counterBits | self.counter(in: counter)
+    }
+
+    /// The counter in the number of a name.
+    static func counter(in number: Int64) -> Int64 { number & (1 << counterBits - 1) }
 }
 
 /// What a column of a row holds.

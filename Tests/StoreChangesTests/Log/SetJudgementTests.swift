@@ -56,61 +56,6 @@ struct SetJudgementTests {
         #expect(Self.void([first, second], knowledge).isEmpty)
     }
 
-    @Test(
-        "A removed client's sets after the note's number have names of their own, unless other sets have their numbers"
-    )
-    func ownNames() {
-        let base = TestLog.set("A", at: 1)
-        let second = TestLog.set("A", at: 2, after: base)
-        let third = TestLog.set("A", at: 3, after: second)
-        let copy = TestLog.set("A", at: 4, after: second)
-        let fourth = TestLog.set("A", at: 5, after: third)
-        func named(_ entries: [LogEntry], _ knowledge: LogKnowledge) -> Set<SetReference> {
-            SetJudgement(entries, knowledge).setsWithOwnNames()
-        }
-        let removed = Self.knowledge(removals: ["A": 1])
-        #expect(named([base, second, third, fourth], removed) == Set([second, third, fourth].map(\.reference)))
-        #expect(named([base, second, third, fourth], Self.knowledge()).isEmpty)
-        let late = Self.knowledge(prefix: TestLog.prefix(base, TestLog.set("B", at: 6)), removals: ["A": 1])
-        #expect(named([base, second], late) == [second.reference], "void for another reason, too")
-        #expect(
-            named([base, second, third, copy, fourth], removed) == [second.reference],
-            "copied after the second set"
-        )
-        for entries in [[base, third], [second]] {
-            #expect(named(entries, removed).isEmpty, "it isn't known whether that is of the copy")
-        }
-        var withdrawn = second
-        withdrawn.isWithdrawn = true
-        #expect(named([base, withdrawn], removed).isEmpty, "another set may have been published under its number")
-        // The copy's sets count up to the third, so the fourth set is a void one's successor.
-        let counts = Self.knowledge(prefix: TestLog.prefix(copy), removals: ["A": 3])
-        #expect(named([base, second, third, copy, fourth], counts).isEmpty)
-        var stable = removed
-        stable.stable = TestLog.prefix(copy)
-        #expect(named([third, fourth], stable) == [])
-    }
-
-    @Test("A set has no copy if no other one is known of its number, nor of the number of a set before it")
-    func setsWithoutCopies() {
-        let base = TestLog.set("A", at: 1)
-        let second = TestLog.set("A", at: 2, after: base)
-        let third = TestLog.set("A", at: 3, after: second)
-        let late = Self.knowledge(prefix: TestLog.prefix(base, TestLog.set("B", at: 6)))
-        #expect(SetJudgement([base, second, third], late).setsWithoutCopies().contains(third.reference))
-        let copy = TestLog.set("A", at: 4, after: base)
-        let judgement = SetJudgement([base, second, third, copy], late)
-        #expect(judgement.setsWithoutCopies() == [base.reference])
-        let listed = Self.knowledge(
-            prefix: TestLog.prefix(base, TestLog.set("B", at: 6)),
-            voids: [VoidSet(copy.reference, lastSequence: 1)]
-        )
-        #expect(
-            SetJudgement([base, second, third], listed).setsWithoutCopies() == [base.reference],
-            "a head lists the copy's set, which never arrived"
-        )
-    }
-
     @Test("A set that sorts before the end of a published prefix, which lacks it, doesn't count")
     func beforePrefix() {
         let known = TestLog.set("A", at: 5)

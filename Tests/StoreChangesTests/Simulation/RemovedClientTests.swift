@@ -220,28 +220,37 @@ struct RemovedClientTests {
         }
     }
 
+    /// What a removed device and its copy know of each other when they come back.
+    enum Knowledge: CaseIterable {
+        case sets, head, nothing
+    }
+
     @Test(
-        "Rows of a removed device and of its copy have the same names, and both are there when the devices come back",
-        arguments: [true, false]
+        "New rows of a removed device and of its copy are all there when both come back, also if they do so at once",
+        arguments: Knowledge.allCases
     )
-    func copiedDevice(haveSetsOfEachOther: Bool) throws {
+    func copiedDevice(knowledge: Knowledge) throws {
         try bring(at: 1)
         let copy = try SimulatedDevice(copying: phone)
-        for (device, title) in [(phone, "of the phone"), (copy, "of the copy")] {
-            try device.edit("INSERT INTO note VALUES (4, '\(title)', 'd')")
-            try device.capture(at: 10)
+        for (device, title, time) in [(phone, "of the phone", 10), (copy, "of the copy", 11)] as [(_, _, UInt64)] {
+            // The new rows are equal at first.
+            try device.edit("INSERT INTO note VALUES (4, '', 'd')")
+            try device.capture(at: time)
+            try device.edit("UPDATE note SET title = '\(title)' WHERE id = 4")
+            try device.capture(at: time + 2)
             try device.notePublication()
         }
-        if haveSetsOfEachOther {
+        if knowledge == .sets {
             try phone.integrate(copy.sets)
             try copy.integrate(phone.sets)
             try laptop.integrate(phone.sets + copy.sets)
         }
         let first = try comeBack(as: "another", at: 20)
-        // If the copy never gets the device's void set, a head tells of it.
-        try copy.learn(first, heads: haveSetsOfEachOther ? [] : [phone.publishHead()], removals: [copy.client: 1])
+        if knowledge != .nothing {
+            try copy.learn(first, heads: knowledge == .head ? [phone.publishHead()] : [], removals: [copy.client: 1])
+        }
         let second = try comeBack(copy, as: "third", at: 30)
-        for device in [laptop, phone] { try device.integrate(second) }
+        for device in [laptop, phone, copy] { try device.integrate(first + second) }
         for device in [laptop, phone, copy] {
             try device.write()
             let titles = try device.rows("SELECT title FROM note WHERE body = 'd' ORDER BY title")
