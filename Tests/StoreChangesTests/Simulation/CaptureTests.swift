@@ -12,6 +12,18 @@ struct CaptureTests {
         CREATE TABLE note (id INTEGER PRIMARY KEY, folder INT REFERENCES folder ON DELETE CASCADE, title TEXT);
         """
 
+    @Test("A new row's name has its counter, and the digest that the article on the format describes")
+    func numberInName() throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try device.edit("INSERT INTO note VALUES (7, 'milk')")
+        // The time, the table, and the two values.
+        let bytes = [0xAC, 2, 4] + Array("note".utf8) + [1, 14, 3, 4] + Array("milk".utf8)
+        let digest = SetDigest(of: bytes).rawValue.prefix(4).map { Int64($0) }
+        let first = digest[0] << 20 | digest[1] << 12 | digest[2] << 4 | digest[3] >> 4
+        let name = RowName.numbered(client: device.client, number: first << 34 | 1)
+        #expect(try device.capture(at: 300)?.changes.map(\.row) == [name])
+    }
+
     @Test("A set has seen only what is in the store, not what waits to be written")
     func seen() throws {
         let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)
