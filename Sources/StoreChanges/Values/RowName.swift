@@ -11,23 +11,24 @@ public indirect enum RowName: Hashable, Sendable {
 }
 
 extension RowName {
-    private static let counterBits: Int64 = 34
+    /// The lowest bits of a number, which are of a digest.
+    private static let digestBits: Int64 = 28
     /// No device gets above this by counting, but a storage may claim it.
-    static let greatestCounter: Int64 = 1 << (counterBits - 1)
+    static let greatestCounter: Int64 = 1 << 33
 
     /// The number in the name of a row.
     ///
     /// - Parameters:
     ///   - counter: Counts the rows that the client inserted.
     ///   - digest: A digest of what tells the row from rows of a copy of the client's device.
-    /// - Returns: The number, which has 62 bits: in the lowest 34 the counter, above them the first of the digest.
+    /// - Returns: The number: the counter, and in the lowest 28 bits the first of the digest, so that later rows have greater ones.
     static func number(counter: Int64, _ digest: SetDigest) -> Int64 {
         let first = digest.rawValue.prefix(4).reduce(0 as Int64) { $0 << 8 | Int64($1) }
-        return (first >> 4) << counterBits | self.counter(in: counter)
+        return counter << digestBits | first >> 4
     }
 
     /// The counter in the number of a name.
-    static func counter(in number: Int64) -> Int64 { number & (1 << counterBits - 1) }
+    static func counter(in number: Int64) -> Int64 { number >> digestBits }
 }
 
 /// What a column of a row holds.

@@ -220,7 +220,6 @@ extension RowReference {
         guard table == other.table, case .numbered(let client, let number) = row,
             case .numbered(let otherClient, let otherNumber) = other.row, client == otherClient
         else { return self < other }
-        func counter(_ number: Int64) -> Int64 { client == .origin ? number : RowName.counter(in: number) }
-        return (counter(number), number) < (counter(otherNumber), otherNumber)
+        return number < otherNumber
     }
 }

@@ -20,7 +20,7 @@ struct CaptureTests {
         let bytes = [0xAC, 2, 4] + Array("note".utf8) + [1, 14, 3, 4] + Array("milk".utf8)
         let digest = SetDigest(of: bytes).rawValue.prefix(4).map { Int64($0) }
         let first = digest[0] << 20 | digest[1] << 12 | digest[2] << 4 | digest[3] >> 4
-        let name = RowName.numbered(client: device.client, number: first << 34 | 1)
+        let name = RowName.numbered(client: device.client, number: 1 << 28 | first)
         #expect(try device.capture(at: 300)?.changes.map(\.row) == [name])
     }
 
