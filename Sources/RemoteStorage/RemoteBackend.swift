@@ -59,7 +59,7 @@ public protocol RemoteBackend: Actor {
 
     /// Creates a directory and its missing parents; an existing directory isn't an error.
     ///
-    /// Directories exist even when they are empty. The root is never created.
+    /// Directories exist even when they are empty. The root is never created, and not an error either.
     ///
     /// - Parameter path: The directory.
     /// - Throws: ``RemoteError/Code/wrongKind`` if a file is in the way.
@@ -87,7 +87,8 @@ public protocol RemoteBackend: Actor {
     /// - Returns: The file that was written.
     /// - Throws: ``RemoteError/Code/alreadyExists`` or ``RemoteError/Code/preconditionFailed`` if the condition doesn't hold;
     ///   ``RemoteError/Code/wrongLength`` if the content isn't as long as it announces; ``RemoteError/Code/wrongKind`` if a
-    ///   directory is at `path` or a file above it; ``RemoteError/Code/noSpace``.
+    ///   directory is at `path` or a file above it; ``RemoteError/Code/invalidPath`` for the root;
+    ///   ``RemoteError/Code/noSpace``.
     @discardableResult
     func write(_ content: RemoteContent, to path: RemotePath, when condition: WriteCondition) async throws -> RemoteItem
 
@@ -148,7 +149,7 @@ public protocol RemoteBackend: Actor {
     /// - Throws: ``RemoteError/Code/invalidPath`` for the root.
     func remove(_ path: RemotePath) async throws
 
-    /// Signals when something in a directory may have changed, if the storage tells its clients.
+    /// Signals when something in a directory may have changed, also by this backend, if the storage tells its clients.
     ///
     /// Signals are hints: changes that follow each other quickly may give one signal, and a signal may have no reason. A client
     /// lists the directory from time to time in any case. Every backend has this method: by default there are no signals.

@@ -31,7 +31,7 @@ package enum CheckedXML {
         guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
             throw Malformed(description: "it has a document type")
         }
-        guard !hasLongTag(bytes) else { throw Malformed(description: "a tag or a text in it is too long") }
+        guard !hasLongTag(bytes) else { throw Malformed(description: "a tag and the text after it are longer than 64 KiB") }
         // With another encoding, the parser would read other characters than the checked ones.
         if let encoding = declaredEncoding(data) {
             let isASCII = supersetsOfASCII.contains(encoding) && bytes.allSatisfy { $0 < 0x80 }
@@ -47,6 +47,9 @@ package enum CheckedXML {
             throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it isn't XML")
         }
     }
+
+    /// The maximum length of a document in bytes: libxml2 reads no longer one.
+    package static let maximumByteCount = 10_000_000
 
     /// The maximum number of bytes of a tag and the text that follows it.
     ///

@@ -85,7 +85,7 @@ public actor S3Backend: RemoteBackend {
     // MARK: Requests
 
     /// The maximum length of a response that is read whole: a page of a list with the longest keys.
-    static let longestReply = 16 << 20
+    static let longestReply = CheckedXML.maximumByteCount
 
     /// Sends a request for a key, or for the bucket.
     ///

@@ -89,7 +89,12 @@ struct Session: Sendable {
     /// Reports an error, and returns the status with which the command exits.
     private static func report(_ error: any Error, _ output: OutputOptions, _ interruption: Interruption) -> ExitCode {
         let failure = Failure(error, signal: interruption.signal)
-        if output.verbose { Report.standardError("\(error)") }
+        if output.verbose {
+            // A line for the error, and one for each cause.
+            for (depth, line) in "\(error)".components(separatedBy: "\n└ ").enumerated() {
+                Report.standardError(depth == 0 ? line : "└ " + line)
+            }
+        }
         // After the result's error, an object would be the second one, or follow a part of the first.
         let isJSON = output.json && !(error is OutputError) && !StandardOutput.isCut
         Report(isJSON: isJSON, isQuiet: output.quiet).failure(code: failure.code, message: failure.message)

@@ -1,5 +1,3 @@
-import Foundation
-
 extension String {
     /// The text with its control characters escaped, for a terminal.
     ///
@@ -8,7 +6,7 @@ extension String {
     var withoutControls: String { escapingControls { $0.escaped(asASCII: true) } }
 
     /// The JSON text with its control characters escaped as JSON escapes them; its encoder leaves some.
-    var jsonWithoutControls: String { escapingControls { String(format: "\\u%04x", $0.value) } }
+    var jsonWithoutControls: String { escapingControls { "\\u" + String(0x10000 + $0.value, radix: 16).dropFirst() } }
 
     private func escapingControls(_ escape: (Unicode.Scalar) -> String) -> String {
         guard unicodeScalars.contains(where: \.isControl) else { return self }

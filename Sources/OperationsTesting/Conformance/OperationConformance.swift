@@ -37,7 +37,7 @@ public enum OperationConformance {
         /// The seeds with runs that depended on more than the seed, with the first escape of each.
         public var escapes: [UInt64: SimulationEscape] = [:]
 
-        /// The numbers, and what couldn't be simulated.
+        /// The numbers, and the seeds whose runs can't be replayed.
         public var description: String {
             let endings = endings.map { "\($0.value) \($0.key)" }.sorted().joined(separator: ", ")
             let runs = "\(undisturbedRuns) runs, \(cancelledRuns) more cancelled, each at a different point: \(endings)"

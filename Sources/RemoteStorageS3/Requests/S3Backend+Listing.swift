@@ -105,7 +105,7 @@ extension S3Backend {
     /// The maximum number of pages of a list.
     private static let maximumPages = 1000
 
-    /// The maximum size of all pages of a list in bytes: the names in them are kept in memory.
+    /// The maximum size of all keys in a list in bytes: they are kept in memory.
     private static let maximumBytes = 1 << 26
 
     /// The maximum number of successive pages without new names: servers may leave keys out of a page they have cut.
@@ -125,10 +125,10 @@ extension S3Backend {
             body(page)
             guard let continuation = page.continuation else { return }
             let former = names.count
-            names.formUnion(page.objects.map(\.key))
-            names.formUnion(page.prefixes)
+            let keys = page.objects.map(\.key) + page.prefixes
+            names.formUnion(keys)
             fruitless = names.count > former ? 0 : fruitless + 1
-            byteCount += page.byteCount
+            byteCount += keys.reduce(0) { $0 + $1.utf8.count }
             guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages,
                 byteCount < Self.maximumBytes
             else { break }

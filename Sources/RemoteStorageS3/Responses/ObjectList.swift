@@ -17,12 +17,9 @@ struct ObjectList: Equatable, Sendable {
     var prefixes: [String]
     /// The token of the next page; `nil` for the last page.
     var continuation: String?
-    /// The size of the response that has the page, in bytes.
-    let byteCount: Int
 
     init(_ bytes: [UInt8]) throws(CheckedXML.Malformed) {
         let element = try S3Element(bytes, named: "ListBucketResult")
-        byteCount = bytes.count
         objects = []
         for content in element.all("Contents") {
             guard let key = content["Key"], let size = content["Size"].flatMap({ Int64($0) }) else {

@@ -236,7 +236,7 @@ extension BackendCheck {
 
     /// Checks ``/RemoteStorage/RemoteCapabilities/contentTags``.
     public static let contentTags = BackendCheck(
-        "A file has another tag after each write, and keeps it until the next"
+        "A file has another tag after each write of other bytes, and keeps it until the next"
     ) { trial in
         guard trial.claimed.contains(.contentTags) else { return }
         let backend = trial.backend

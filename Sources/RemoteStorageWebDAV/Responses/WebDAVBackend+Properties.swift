@@ -3,9 +3,6 @@ import RemoteStorage
 import RemoteStorageHTTP
 
 extension WebDAVBackend {
-    /// The maximum length of a list of properties, in bytes: libxml2 reads no longer document.
-    private static let longestReply = 10_000_000
-
     private static let propertiesBody = """
         <?xml version="1.0" encoding="utf-8"?>
         <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>
@@ -20,7 +17,7 @@ extension WebDAVBackend {
             headers: [("Depth", depth)],
             body: .bytes(Array(Self.propertiesBody.utf8), contentType: "application/xml; charset=utf-8"),
             // Read completely, so that a list whose connection breaks is requested again.
-            replyLimit: Self.longestReply
+            replyLimit: CheckedXML.maximumByteCount
         )
         let response = try await transport.send(request)
         guard response.status == 207 else {

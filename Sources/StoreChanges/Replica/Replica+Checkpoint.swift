@@ -129,14 +129,14 @@ extension Replica {
         let isLeftOut = try db.first("SELECT 1 FROM rows WHERE typeof(image) = 'integer' LIMIT 1") != nil
         guard !isLeftOut else { throw StoreChangesError.unfitCheckpoint }
         // A client that lost its replica never gives a name again.
-        var counter = try ReplicaFact.counter.readNumber(db)
+        var counter: Int64 = 0
         try db.forEach("SELECT name FROM numbers") { values in
             guard case .numbered(client, let number) = try RowName(decoding: values.bytes(0) ?? []),
                 RowName.counter(in: number) <= RowName.greatestCounter
             else { return }
-            counter = max(counter, UInt64(RowName.counter(in: number)))
+            counter = max(counter, RowName.counter(in: number))
         }
-        try ReplicaFact.counter.writeNumber(counter, db)
+        try ReplicaNumbers(state).skipNames(to: counter)
         // The maker has taken sets out that only it knew.
         try log.markUnjudged()
     }

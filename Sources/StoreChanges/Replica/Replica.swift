@@ -38,7 +38,7 @@ package final class Replica {
             self.db,
             FoldSchema(schema, earlier: versions.earlierSchemas(), evaluator: ScratchEvaluator(schema))
         )
-        log = ReplicaLog(state, versions, StateDigest.Key(identity.document))
+        log = ReplicaLog(state, versions, StateDigest.Key(identity.document), client)
         try ReplicaMigration(log).run(to: schema, takesOlder: takesOlderSchema)
     }
 
@@ -170,7 +170,7 @@ package final class Replica {
         try advanceClock(to: set.header.stamp)
         // What the store refused may have changed.
         try ReplicaRefusals(state).removeAll()
-        if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set.decoded()) }
+        if set.header.id.client == client { try ReplicaNumbers(state).skipNames(in: set.decoded(), of: client) }
         return try log.insert(set, origin)
     }
 

@@ -26,12 +26,14 @@ struct ReplicaLog {
     let state: ReplicaState
     let versions: ReplicaVersions
     let digestKey: StateDigest.Key
+    private let client: ClientID
     var db: SQLConnection { state.db }
     /// What undoing integrated sets puts back.
     let undo: ReplicaUndo
 
-    init(_ state: ReplicaState, _ versions: ReplicaVersions, _ digestKey: StateDigest.Key) {
+    init(_ state: ReplicaState, _ versions: ReplicaVersions, _ digestKey: StateDigest.Key, _ client: ClientID) {
         self.state = state
+        self.client = client
         undo = ReplicaUndo(state)
         self.versions = versions
         self.digestKey = digestKey
@@ -283,7 +285,7 @@ struct ReplicaLog {
         var wishes: [(RowReference, Int64)]
     }
 
-    /// Folds a set without writing anything; `nil` if its bytes are gone.
+    /// Folds a set without writing anything but the counter of names; `nil` if its bytes are gone.
     ///
     /// The set itself isn't in memory any more when the result is written.
     private func result(
@@ -302,6 +304,8 @@ struct ReplicaLog {
         progress.greatestSchema.add(set.header.schema)
         schemas.greatest = progress.greatestSchema.version?.digest
         let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, schemas: schemas)
+        // A set of another client has names of this one if it's a void set of this device's copy that was captured again.
+        try ReplicaNumbers(state).skipNames(in: set, of: client)
         let wishes = set.changes.compactMap { change -> (RowReference, Int64)? in
             guard case .insert(let row) = change.edit, let wish = row.wish else { return nil }
             return (RowReference(change.table, change.row), wish)

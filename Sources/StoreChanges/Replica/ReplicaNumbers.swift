@@ -127,15 +127,18 @@ struct ReplicaNumbers {
     /// The greatest counter in a name of a row that was inserted in this device's store.
     func lastCounter() throws -> Int64 { Int64(clamping: try ReplicaFact.counter.readNumber(db)) }
 
-    /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
-    func skipNames(of set: SyncChangeSet) throws {
+    /// Never again gives the names of a client's rows that a set inserts: of this device, or of a copy of it.
+    func skipNames(in set: SyncChangeSet, of client: ClientID) throws {
         let counters = set.changes.compactMap { change -> Int64? in
-            guard case .insert = change.edit, case .numbered(set.header.id.client, let number) = change.row else {
-                return nil
-            }
+            guard case .insert = change.edit, case .numbered(client, let number) = change.row else { return nil }
             return RowName.counter(in: number)
-        }.filter { $0 <= RowName.greatestCounter }
-        guard let greatest = counters.max(), try greatest > lastCounter() else { return }
-        try ReplicaFact.counter.writeNumber(UInt64(greatest), db)
+        }
+        guard let greatest = counters.filter({ $0 <= RowName.greatestCounter }).max() else { return }
+        try skipNames(to: greatest)
+    }
+
+    /// Never again gives a name with a counter up to this one.
+    func skipNames(to counter: Int64) throws {
+        if try counter > lastCounter() { try ReplicaFact.counter.writeNumber(UInt64(counter), db) }
     }
 }

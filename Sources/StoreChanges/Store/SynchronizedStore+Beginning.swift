@@ -79,7 +79,7 @@ extension SynchronizedStore {
                 let replica = try Replica(db, schema, identity)
                 try store.read { store in
                     if beginning.checkpoint == nil {
-                        try replica.begin(with: store)
+                        try begin(replica, with: store)
                     } else {
                         try replica.join(with: store)
                     }
@@ -91,15 +91,20 @@ extension SynchronizedStore {
             try store.close()
             try database.close()
             try add(building, at: replicaURL)
-        } catch var error as DatabaseError {
-            if error.resultCode == .SQLITE_CONSTRAINT {
-                // Only damage explains two rows of one key. Such a store has rows that its index lacks.
-                error = DatabaseError(resultCode: .SQLITE_CORRUPT_INDEX, message: error.message)
-            }
+        } catch let error as DatabaseError {
             if beginning.checkpoint != nil, error.fault(ofDatabaseAt: building.path) == .damage {
                 throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
             }
             throw StoreChangesError(error, storeAt: beginning.store, replicaAt: replicaURL)
+        }
+    }
+
+    private static func begin(_ replica: Replica, with store: Database) throws {
+        do {
+            try replica.begin(with: store)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            // Only damage explains two rows of one key. Such a store has rows that its index lacks.
+            throw DatabaseError(resultCode: .SQLITE_CORRUPT_INDEX, message: error.message)
         }
     }
 

@@ -113,7 +113,7 @@ enum LocalFile {
         try change(path) { file throws(Errno) in try file.setPermissions(permissions) }
     }
 
-    /// Changes whose a file is, or who may use it.
+    /// Changes a file's owner or its permissions.
     ///
     /// Another user who owns the directory may put a link in the file's place: root would give away what the link leads to.
     private static func change(_ path: String, _ body: (OpenFile) throws(Errno) -> Void) throws {

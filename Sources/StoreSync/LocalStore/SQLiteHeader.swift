@@ -56,6 +56,8 @@ enum SQLiteHeader {
     private static func overwrite(_ url: URL, _ fields: [(offset: Int, bytes: [UInt8])]) throws {
         try LocalFile.writing(url.path) { () throws(Errno) in
             let file = try OpenFile(path: url.path, O_WRONLY | O_NOFOLLOW)
+            // Another user may have put a link in the place of this file.
+            guard try file.status().linkCount <= 1 else { throw .tooManyLinks }
             for field in fields { try file.write(field.bytes, at: Int64(field.offset)) }
         }
     }

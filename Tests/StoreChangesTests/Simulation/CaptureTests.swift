@@ -24,6 +24,34 @@ struct CaptureTests {
         #expect(try device.capture(at: 300)?.changes.map(\.row) == [name])
     }
 
+    @Test(
+        "A new row doesn't get the name of a row of this device's copy that had its integer, in the store or not yet",
+        arguments: [true, false]
+    )
+    func namesOfCopy(isWritten: Bool) throws {
+        let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)"
+        let device = try SimulatedDevice("laptop", schemaSQL: schema)
+        // The copy goes on as another client, and captures its void set again.
+        let copy = try SimulatedDevice("another", schemaSQL: schema)
+        try copy.edit("INSERT INTO note VALUES (1, 'of the copy')")
+        var set = try #require(try copy.capture(at: 10))
+        set.changes[0].row = .numbered(client: device.client, number: 5 << 28)
+        try device.integrate([set])
+        if isWritten {
+            try device.write()
+            try device.edit("DELETE FROM note")
+            try #require(try device.capture(at: 20) != nil)
+        } else {
+            try device.write(upTo: .prepare)
+        }
+        try device.edit("INSERT INTO note VALUES (1, 'mine')")
+        let changes = try #require(try device.capture(at: 30)).changes
+        #expect(changes.count == 1 && changes.first?.row != set.changes[0].row, "\(changes)")
+        try device.write()
+        let all = isWritten ? [#""mine""#] : [#""mine""#, #""of the copy""#]
+        #expect(try device.rows("SELECT title FROM note ORDER BY title") == all)
+    }
+
     @Test("A set has seen only what is in the store, not what waits to be written")
     func seen() throws {
         let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)

@@ -59,12 +59,15 @@ struct GreatNumberTests {
         #expect(try device.capture()?.header.schema.number == SchemaVersion.maximumNumber)
     }
 
-    @Test("An own set that the storage made up, with the greatest number in a name, doesn't end capturing")
-    func lastName() throws {
+    @Test(
+        "An own set that the storage made up, with an extreme number in a name, doesn't end capturing",
+        arguments: [Int64.max, -1, .min]
+    )
+    func lastName(number: Int64) throws {
         let author = try SimulatedDevice("laptop", schemaSQL: Self.schema)
         try author.edit("INSERT INTO note VALUES (1, 'milk')")
         var set = try #require(try author.capture())
-        set.changes[0].row = .numbered(client: author.client, number: .max)
+        set.changes[0].row = .numbered(client: author.client, number: number)
         let device = try SimulatedDevice("laptop", schemaSQL: Self.schema)
         try device.integrate([set])
         try device.write()
@@ -72,12 +75,15 @@ struct GreatNumberTests {
         try expectFirstName(in: device)
     }
 
-    @Test("A checkpoint with the greatest number in a name of the device that joins doesn't end its capturing")
-    func lastNameInCheckpoint() throws {
+    @Test(
+        "A checkpoint with an extreme number in a name of the device that joins doesn't end its capturing",
+        arguments: [Int64.max, -1, .min]
+    )
+    func lastNameInCheckpoint(number: Int64) throws {
         let phone = try SimulatedDevice("phone", schemaSQL: Self.schema)
         try phone.edit("INSERT INTO note VALUES (1, 'milk')")
         var set = try #require(try phone.capture())
-        set.changes[0].row = .numbered(client: phone.client, number: .max)
+        set.changes[0].row = .numbered(client: phone.client, number: number)
         let laptop = try SimulatedDevice("laptop", schemaSQL: Self.schema)
         try laptop.integrate([set])
         try laptop.write()
