@@ -31,7 +31,9 @@ package enum CheckedXML {
         guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
             throw Malformed(description: "it has a document type")
         }
-        guard !hasLongTag(bytes) else { throw Malformed(description: "a tag and the text after it are longer than 64 KiB") }
+        guard !hasLongTag(bytes) else {
+            throw Malformed(description: "a tag and the text after it are longer than 64 KiB")
+        }
         // With another encoding, the parser would read other characters than the checked ones.
         if let encoding = declaredEncoding(data) {
             let isASCII = supersetsOfASCII.contains(encoding) && bytes.allSatisfy { $0 < 0x80 }

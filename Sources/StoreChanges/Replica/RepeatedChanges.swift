@@ -31,8 +31,6 @@ struct RepeatedChanges {
             guard !state.schema.isCounted(row) else { return change }
             switch change.edit {
             case .delete: return change
-            // Another device has restored the row, and may have edited it since.
-            case .insert where try state.schema.numberedTable(row.table) == row.table && state.row(row) != nil: return nil
             case .insert(var inserted):
                 for column in try deadColumns(row, inserted.cells, except: inserted.dangling, made)
                 where state.schema.tables[row.table]?.schema.column(column)?.isNotNull == false {
