@@ -190,8 +190,7 @@ extension SynchronizationOperation {
                 throw StoreSyncError(error)
             }
         }
-        // If the remote's store counts, another device begins.
-        if request.takenSide != .remote { try await checkRows(context) }
+        async let checked: Void = checkRows(context)
         let upload = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: request.url),
             document: document,
@@ -204,6 +203,7 @@ extension SynchronizationOperation {
         guard uploaded.divergedFrom.isEmpty, let baseline = record?.base else {
             throw diverged(from: uploaded.divergedFrom)
         }
+        try await checked
         return baseline
     }
 
@@ -212,7 +212,6 @@ extension SynchronizationOperation {
     ///
     /// Only a replica shows that: text that UTF-8 can't hold, or two rows of one key in a damaged store.
     private func checkRows(_ context: OperationContext) async throws {
-        context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "checking"))
         // The app can write meanwhile. An error names the copy, so it has the store's name.
         let directory = try await context.temporaryDirectory().appending(path: "beginning")
         let copy = directory.appending(path: "store").appending(path: request.url.lastPathComponent)
