@@ -129,7 +129,7 @@ struct ReplicaNumbers {
 
     /// Never again gives the names of a client's rows that a set inserts: of this device, or of a copy of it.
     func skipNames(in set: SyncChangeSet, of client: ClientID) throws {
-        let counters = set.changes.compactMap { change -> Int64? in
+        let counters = set.changes.lazy.compactMap { change -> Int64? in
             guard case .insert = change.edit, case .numbered(client, let number) = change.row else { return nil }
             return RowName.counter(in: number)
         }

@@ -91,6 +91,17 @@ struct StoreReplacementTests {
         }
     }
 
+    @Test("The header of a database isn't changed through a link", arguments: [true, false])
+    func linkedHeader(isSymbolic: Bool) throws {
+        try Store.write(old.sorted(), to: url)
+        let before = try Data(contentsOf: url)
+        let download = fixture.folder.appending(path: "download")
+        #expect((isSymbolic ? symlink : link)(url.path, download.path) == 0)
+        let error = #expect(throws: StoreSyncError.self) { try SQLiteHeader.setUsesLog(true, in: download) }
+        #expect(error?.code == .cannotWrite)
+        #expect(try Data(contentsOf: url) == before)
+    }
+
     private func mode() throws -> Int? { try mode(of: url) }
 
     private func mode(of url: URL) throws -> Int? {
