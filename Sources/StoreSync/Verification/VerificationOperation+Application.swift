@@ -45,7 +45,7 @@ extension VerificationOperation {
             return true
         } catch let error as StoreSyncError where Self.damages.contains(error.code) {
             let isForeign = (try? unlocking.refuseForeign(sealed.info)) == nil
-            problem(isForeign ? hierarchy.registration : hierarchy.passwordTest, code: "\(error.code)", error.message)
+            problem(isForeign ? hierarchy.registration : hierarchy.passwordTest, error)
             // Nothing is written into an application that may be another one.
             repairs = false
             guard let epochKey = try await unlocking.keptKey(of: sealed.info.epoch, context) else { return false }
@@ -217,7 +217,7 @@ extension VerificationOperation {
                     "It is older than the version that this device has read: the newer one is still arriving, or an old one was put back."
                 )
             } catch let error as StoreSyncError {
-                problem(path, code: "\(error.code)", error.message)
+                problem(path, error)
             } catch let error as RemoteError where Self.isOfOneFile(error) {
                 unreadable(path, error)
             }

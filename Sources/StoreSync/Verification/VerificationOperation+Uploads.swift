@@ -143,9 +143,8 @@ extension VerificationOperation {
                 else { continue }
                 problem(path, .notAsUploaded(path))
             } catch let error as CryptographyError {
-                let error = StoreSyncError(error, ofStoreFileAt: path)
                 count(path, file.storedSize)
-                problem(path, code: "\(error.code)", error.message)
+                problem(path, StoreSyncError(error, ofStoreFileAt: path))
             } catch let error as RemoteError where Self.isOfOneFile(error) {
                 unreadable(path, error)
             }

@@ -230,7 +230,7 @@ public actor VerificationOperation: Operation {
     func checkLog(
         _ path: RemotePath,
         _ role: ApplicationSeal.Role,
-        explaining explain: (StoreSyncError) -> StoreSyncError = { $0 },
+        explaining explain: (StoreSyncError) -> StoreSyncError,
         _ check: ([UInt8]) throws -> Void
     ) async throws -> Bool {
         let limit = SyncFileName.maximumBytes(at: path)
@@ -255,7 +255,7 @@ public actor VerificationOperation: Operation {
             count(path, Int64(bytes.count))
             try check(bytes)
         } catch let error as StoreSyncError {
-            problem(path, code: "\(error.code)", error.message)
+            problem(path, error)
         } catch let error as RemoteError where Self.isOfOneFile(error) {
             unreadable(path, error)
         }
@@ -286,7 +286,7 @@ public actor VerificationOperation: Operation {
         }
     }
 
-    /// Returns whether a path is a note or a change set, which has no content to check yet.
+    /// Whether a file is named as devices name theirs, so that it isn't reported as foreign, although no check knows it.
     private func isOurs(_ path: RemotePath) -> Bool {
         let name = path.lastComponent ?? ""
         return ["plist", "recentsync", "syncchg", "synccmd", "ticdsync"].contains { name.hasSuffix(".\($0)") }
