@@ -251,12 +251,7 @@ struct ApplicationUnlocking: Sendable {
 
     /// Reads a key file, which must belong to the application and be as new as this device has seen it.
     private func keyFile(_ bytes: [UInt8], of sealed: Sealed) throws -> KeyFile {
-        let keyFile: KeyFile
-        do {
-            keyFile = try KeyFile(bytes)
-        } catch {
-            throw StoreSyncError(error, at: hierarchy.passwordTest)
-        }
+        let keyFile = try KeyFile(bytes, at: hierarchy.passwordTest)
         guard keyFile.epoch == UUID(uuidString: sealed.info.epoch) else {
             throw StoreSyncError(
                 .tampered,

@@ -164,7 +164,7 @@ actor PasscodeExaminationOperation: Operation {
         _ context: OperationContext
     ) async throws {
         let info = registration.info
-        let keyFile = try keyFile(files)
+        let keyFile = try files.passwordTest.map { try KeyFile($0, at: hierarchy.passwordTest) }
         let (begun, former) = try await context.blocking { [state, key] in
             (try state.begunReplacement(for: key), try state.pin(for: key))
         }
@@ -215,15 +215,6 @@ actor PasscodeExaminationOperation: Operation {
         if info.isEncrypted, key == nil { return false }
         let seal = ApplicationSeal(application: hierarchy.application, key: info.isEncrypted ? key : nil)
         return ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks).warning(about: note) == nil
-    }
-
-    private func keyFile(_ files: EncryptionFiles) throws(StoreSyncError) -> KeyFile? {
-        guard let bytes = files.passwordTest else { return nil }
-        do {
-            return try KeyFile(bytes)
-        } catch {
-            throw StoreSyncError(error, at: hierarchy.passwordTest)
-        }
     }
 
     /// Completes a replacement that was interrupted after this device had published the new application.

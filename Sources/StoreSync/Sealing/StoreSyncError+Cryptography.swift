@@ -1,6 +1,17 @@
 import RemoteStorage
 import SyncCryptography
 
+extension KeyFile {
+    /// Reads the file, and reports errors in the same way as for other files.
+    init(_ bytes: [UInt8], at path: RemotePath) throws(StoreSyncError) {
+        do {
+            try self.init(bytes)
+        } catch {
+            throw StoreSyncError(error, at: path)
+        }
+    }
+}
+
 extension StoreSyncError {
     /// Translates an error of a seal or a password.
     init(_ error: CryptographyError, at path: RemotePath? = nil) {
