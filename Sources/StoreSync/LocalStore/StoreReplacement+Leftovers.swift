@@ -18,9 +18,7 @@ extension StoreReplacement {
         guard 1 + name.utf8.count + separator.utf8.count + 1 + idByteCount > LocalStore.maximumNameBytes else {
             return ".\(name)\(separator)-"
         }
-        var hasher = ContentRootHasher()
-        hasher.update(Array(name.utf8))
-        return ".\(hasher.finalize().description.prefix(32))\(separator)~"
+        return ".\(ContentRoot.of(name.utf8).description.prefix(32))\(separator)~"
     }
 
     /// A new path of a file next to the store.
@@ -30,9 +28,8 @@ extension StoreReplacement {
     ///
     /// Another state directory has another journal: its download of the same upload must not be this one's.
     static func temporaryURL(for store: LocalStore, of upload: UploadName, _ journal: TransferJournal.File) -> URL {
-        var hasher = ContentRootHasher()
-        hasher.update(Array("\(upload.upload)\0\(journal.url.path)".utf8))
-        return url(for: store, UUID(bytes: hasher.finalize().bytes.prefix(16)))
+        let digest = ContentRoot.of("\(upload.upload)\0\(journal.url.path)".utf8)
+        return url(for: store, UUID(bytes: digest.bytes.prefix(16)))
     }
 
     private static func url(for store: LocalStore, _ id: UUID) -> URL {

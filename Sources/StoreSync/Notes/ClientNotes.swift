@@ -8,11 +8,7 @@ struct ClientNote: Hashable, Sendable {
     let content: [UInt8]
 
     /// Digest of the content, in hexadecimal.
-    var digest: String {
-        var hasher = ContentRootHasher()
-        hasher.update(content)
-        return hasher.finalize().description
-    }
+    var digest: String { ContentRoot.of(content).description }
 
     /// Reads all notes on one client: in one round of requests if there are none, else in two.
     static func read(

@@ -5,6 +5,13 @@ import SystemPackage
 import ThreadSupport
 
 extension ContentRoot {
+    /// Digests bytes in memory.
+    static func of(_ bytes: some Sequence<UInt8>) -> ContentRoot {
+        var hasher = ContentRootHasher()
+        hasher.update(Array(bytes))
+        return hasher.finalize()
+    }
+
     /// Digests a file of this device, on all cores.
     ///
     /// - Parameters:

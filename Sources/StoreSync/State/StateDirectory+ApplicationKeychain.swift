@@ -72,9 +72,5 @@ extension StateDirectory {
 
 extension ApplicationKey {
     /// A digest of the remote's identity and the application, in hexadecimal.
-    var digest: String {
-        var hasher = ContentRootHasher()
-        hasher.update(Array([remote, application].joined(separator: "\0").utf8))
-        return hasher.finalize().description
-    }
+    var digest: String { ContentRoot.of([remote, application].joined(separator: "\0").utf8).description }
 }

@@ -28,9 +28,7 @@ struct DocumentKey: Hashable, Sendable, Codable {
     /// Identities and paths hold characters that names can't, so the name is a digest of everything.
     func fileName(_ other: String...) -> String {
         let parts = [application.remote, application.application, document] + other
-        var hasher = ContentRootHasher()
-        hasher.update(Array(parts.joined(separator: "\0").utf8))
-        return hasher.finalize().description
+        return ContentRoot.of(parts.joined(separator: "\0").utf8).description
     }
 }
 

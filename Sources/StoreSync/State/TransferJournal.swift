@@ -86,9 +86,8 @@ final class TransferJournal: Sendable {
             fields.count + checksumByteCount == subject.entryByteCount,
             "a push notes digests, and a pull doesn't"
         )
-        var hasher = ContentRootHasher()
-        hasher.update(subject.salt + UInt64(index).littleEndianBytes + fields)
-        return fields + hasher.finalize().bytes.prefix(checksumByteCount)
+        let checksum = ContentRoot.of(subject.salt + UInt64(index).littleEndianBytes + fields)
+        return fields + checksum.bytes.prefix(checksumByteCount)
     }
 }
 
