@@ -311,8 +311,11 @@ extension RemoteBackend {
     /// `isReplaced` says that a file of another length may replace this one meanwhile: a server might then return a mix
     /// of both. The length of key files never changes. Registrations are replaced only where directories can't be
     /// moved, and there the backends of this package read consistently.
-    func smallFile(at path: RemotePath, isReplaced: Bool = false) async throws -> [UInt8]? {
-        let limit = 4 << 20
+    func smallFile(
+        at path: RemotePath,
+        isReplaced: Bool = false,
+        upTo limit: Int = 4 << 20
+    ) async throws -> [UInt8]? {
         do {
             return isReplaced ? try await bytes(at: path, upTo: limit) : try await read(path)?.bytes(upTo: limit)
         } catch let error as RemoteError where error.code == .wrongLength {

@@ -43,12 +43,7 @@ extension KeychainSynchronizationHooks {
         upTo limit: Int,
         _ hierarchy: ApplicationHierarchy
     ) async throws -> [UInt8]? {
-        let path = hierarchy.keychain(client)
-        do {
-            return try await backend.bytes(at: path, upTo: limit)
-        } catch let error as RemoteError where error.code == .wrongLength {
-            throw StoreSyncError.corrupt(path, "it is far too large")
-        }
+        try await backend.smallFile(at: hierarchy.keychain(client), isReplaced: true, upTo: limit)
     }
 
     /// Writes the file, on the condition that it's still the listed one if the backend can check that.
