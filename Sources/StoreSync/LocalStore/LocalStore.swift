@@ -166,14 +166,12 @@ struct LocalStore: Sendable {
         guard isDatabase else { return nil }
         try refuseForeignFiles()
         do {
-            return try open(readonly: false, timeout)
-        } catch let error as DatabaseError
-            where [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode)
-        {
             do {
+                return try open(readonly: false, timeout)
+            } catch let error as DatabaseError
+                where [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode)
+            {
                 return try open(readonly: true, timeout)
-            } catch {
-                throw StoreSyncError(database: error, at: url.path).orCancellation
             }
         } catch {
             throw StoreSyncError(database: error, at: url.path).orCancellation
