@@ -79,10 +79,7 @@ extension UploadName: Codable {
 
     init(from decoder: any Decoder) throws {
         let identifier = try decoder.singleValueContainer().decode(String.self)
-        guard let name = UploadName(identifier: identifier) else {
-            try decoder.require(false)
-            preconditionFailure("an invalid identifier is refused")
-        }
+        guard let name = UploadName(identifier: identifier) else { throw decoder.invalidValue }
         self = name
     }
 

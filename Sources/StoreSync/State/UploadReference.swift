@@ -17,17 +17,14 @@ extension UploadReference {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         generation = try values.decode(Int.self, forKey: .generation)
         upload = try values.decode(String.self, forKey: .upload)
-        try decoder.require(Self.generations.contains(generation))
+        guard Self.generations.contains(generation) else { throw decoder.invalidValue }
     }
 }
 
 extension Decoder {
-    /// Refuses a value that no version of this program wrote.
-    func require(_ isValid: Bool) throws {
-        guard !isValid else { return }
-        throw DecodingError.dataCorrupted(
-            DecodingError.Context(codingPath: codingPath, debugDescription: "a value out of range")
-        )
+    /// The error of a value that no version of this program wrote.
+    var invalidValue: DecodingError {
+        .dataCorrupted(DecodingError.Context(codingPath: codingPath, debugDescription: "a value out of range"))
     }
 }
 
