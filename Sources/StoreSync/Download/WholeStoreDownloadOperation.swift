@@ -214,7 +214,7 @@ public actor WholeStoreDownloadOperation: Operation {
 
     /// Replaces the store with the download, which is verified.
     private func putInPlace(_ plan: DownloadPlan, _ local: LocalState, _ context: OperationContext) async throws {
-        let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
+        let mode = request.replacement
         var copies = 0
         while true {
             let kept = try await keepFormer?()

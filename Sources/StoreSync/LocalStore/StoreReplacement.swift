@@ -22,17 +22,6 @@ struct StoreReplacement {
         case anything
     }
 
-    /// How the store is replaced.
-    enum Mode: Sendable {
-        /// By a rename; no other connection may have the store open.
-        ///
-        /// An idle connection to a store with a rollback journal has no lock, so it can't be detected. It continues to
-        /// read the old store, and SQLite doesn't let it write any more.
-        case rename
-        /// By writing into it in one transaction, while other connections have it open.
-        case writeIntoOpenStore
-    }
-
     let store: LocalStore
     let download: URL
     let expectation: Expectation
@@ -52,7 +41,7 @@ struct StoreReplacement {
         _ store: LocalStore,
         with download: URL,
         expecting expectation: Expectation,
-        mode: Mode = .rename
+        mode: WholeStoreDownloadRequest.Replacement = .file
     ) throws {
         let replacement = StoreReplacement(store: store, download: download, expectation: expectation)
         do {
@@ -62,7 +51,7 @@ struct StoreReplacement {
         }
     }
 
-    private func run(_ mode: Mode) throws {
+    private func run(_ mode: WholeStoreDownloadRequest.Replacement) throws {
         guard access(store.directory.path, W_OK) == 0 else {
             throw StoreSyncError(writing: store.directory.path, errno: errno)
         }
@@ -74,7 +63,7 @@ struct StoreReplacement {
         do {
             database = try store.openDatabase(timeout: 2)
         } catch let error as StoreSyncError where error.code == .corrupt {
-            guard case (.anything, .rename) = (expectation, mode) else { throw error }
+            guard case (.anything, .file) = (expectation, mode) else { throw error }
             database = nil
         }
         // Closed in every case: only that releases the locks.
@@ -89,11 +78,11 @@ struct StoreReplacement {
             )
         }
         switch (database, mode) {
-        case (let database?, .rename):
+        case (let database?, .file):
             try database.inDatabase { try replaceDatabase($0) { $0.file == file } }
-        case (let database?, .writeIntoOpenStore): try write(into: database)
-        case (nil, .rename): try replaceFile { $0.fingerprint == fingerprint }
-        case (nil, .writeIntoOpenStore):
+        case (let database?, .transaction): try write(into: database)
+        case (nil, .file): try replaceFile { $0.fingerprint == fingerprint }
+        case (nil, .transaction):
             throw StoreSyncError(
                 .unsupportedFormat,
                 "\(store.path) isn't an SQLite database, so it can't be written into while it's open. Close it."
@@ -129,6 +118,10 @@ struct StoreReplacement {
 
     // MARK: A database that no other connection has open
 
+    /// Replaces a database by a rename.
+    ///
+    /// An idle connection to a store with a rollback journal has no lock, so it can't be detected. It continues to read the
+    /// old store, and SQLite doesn't let it write any more.
     private func replaceDatabase(_ db: Database, ifUnchanged isUnchanged: (LocalStore) -> Bool) throws {
         // In this mode a lock, once taken, outlasts the transaction until the connection is closed.
         try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")

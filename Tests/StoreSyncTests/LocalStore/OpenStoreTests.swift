@@ -20,7 +20,7 @@ struct OpenStoreTests {
     ) throws {
         try store.replace(
             expecting: expectation,
-            mode: .writeIntoOpenStore,
+            mode: .transaction,
             pageSize: pageSize,
             faultPoint: faultPoint
         )
@@ -154,7 +154,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "new")
         let download = StoreReplacement.temporaryURL(for: try LocalStore(store.url))
         try Data("text".utf8).write(to: download)
-        let mode = StoreReplacement.Mode.writeIntoOpenStore
+        let mode = WholeStoreDownloadRequest.Replacement.transaction
         #expect(
             code {
                 try StoreReplacement.replace(LocalStore(store.url), with: download, expecting: .anything, mode: mode)

@@ -97,7 +97,7 @@ struct ReadOnlyDirectoryTests {
             try FileManager.default.moveItem(at: store.download(), to: download)
         } _: {
             let before = try store.names()
-            for mode in [StoreReplacement.Mode.rename, .writeIntoOpenStore] {
+            for mode in [WholeStoreDownloadRequest.Replacement.file, .transaction] {
                 let error = #expect(throws: StoreSyncError.self) {
                     try StoreReplacement.replace(
                         LocalStore(store.url),

@@ -12,14 +12,14 @@ struct ReplacementStepTests {
     /// A way to replace a store, and the state of the replaced store.
     struct Case: CustomTestStringConvertible, Sendable {
         let state: TestStore.State
-        let mode: StoreReplacement.Mode
+        let mode: WholeStoreDownloadRequest.Replacement
         let compares: Bool
 
         var testDescription: String { "\(state), \(mode), \(compares ? "compared" : "overwritten")" }
-        var commit: String { mode == .rename ? "after the rename" : "after the transaction" }
+        var commit: String { mode == .file ? "after the rename" : "after the transaction" }
 
         static let all = TestStore.State.allCases.flatMap { state in
-            [StoreReplacement.Mode.rename, .writeIntoOpenStore].flatMap { mode in
+            [WholeStoreDownloadRequest.Replacement.file, .transaction].flatMap { mode in
                 [true, false].map { Case(state: state, mode: mode, compares: $0) }
             }
         }
@@ -51,7 +51,7 @@ struct ReplacementStepTests {
         #expect(error == nil)
         #expect(try store.names() == ["store"])
         let taken = images.withLock { $0 }
-        #expect(taken.count == (test.mode == .rename ? 6 : 2))
+        #expect(taken.count == (test.mode == .file ? 6 : 2))
         for (point, image) in taken {
             #expect(try image.content() == (point == test.commit ? "new" : "old"), "\(point)")
             try StoreReplacement.restoreLog(of: LocalStore(image.url))

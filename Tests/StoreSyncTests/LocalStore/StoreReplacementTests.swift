@@ -35,7 +35,7 @@ struct StoreReplacementTests {
 
     private func replace(
         _ expectation: StoreReplacement.Expectation,
-        mode: StoreReplacement.Mode = .rename,
+        mode: WholeStoreDownloadRequest.Replacement = .file,
         faultPoint: @escaping @Sendable (String) throws -> Void = { _ in }
     ) throws {
         try StoreReplacement.replace(
@@ -46,7 +46,7 @@ struct StoreReplacementTests {
         )
     }
 
-    private func code(_ expectation: StoreReplacement.Expectation, mode: StoreReplacement.Mode = .rename)
+    private func code(_ expectation: StoreReplacement.Expectation, mode: WholeStoreDownloadRequest.Replacement = .file)
         -> StoreSyncError.Code?
     {
         do {
@@ -219,14 +219,14 @@ struct StoreReplacementTests {
             [url.path]
         )
         #expect(try await reader.line() == "800")
-        try await runBlocking { try replace(.unchanged(acceptable: [before]), mode: .writeIntoOpenStore) }
+        try await runBlocking { try replace(.unchanged(acceptable: [before]), mode: .transaction) }
         try reader.send()
         #expect(try await reader.line() == "800", "a reader's transaction sees one state")
         #expect(try await reader.line() == "900")
         try await reader.kill9()
         #expect(try Store.notes(in: url) == new)
         try Store.write(["later"], to: url)
-        #expect(code(.unchanged(acceptable: [before]), mode: .writeIntoOpenStore) == .localChanges)
+        #expect(code(.unchanged(acceptable: [before]), mode: .transaction) == .localChanges)
         #expect(try Store.notes(in: url) == new.union(["later"]))
     }
 
@@ -247,7 +247,7 @@ struct StoreReplacementTests {
         // All snapshots have the same counters. Only SQLite raises the counters of the store that is written into.
         let download = StoreReplacement.temporaryURL(for: try LocalStore(url))
         _ = try StoreSnapshot.take(of: LocalStore(source), at: download)
-        try StoreReplacement.replace(LocalStore(url), with: download, expecting: .anything, mode: .writeIntoOpenStore)
+        try StoreReplacement.replace(LocalStore(url), with: download, expecting: .anything, mode: .transaction)
         #expect(try queue.inDatabase(notes) == new)
         #expect(try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
     }
@@ -287,11 +287,11 @@ struct StoreReplacementTests {
         try file.write(contentsOf: damaged)
         try file.close()
         #expect(code(.anything) == .busy)
-        #expect(code(.anything, mode: .writeIntoOpenStore) == .corrupt)
+        #expect(code(.anything, mode: .transaction) == .corrupt)
         #expect(try Data(contentsOf: url) == damaged)
         #expect(try sideFiles.count == 2)
         program.kill()
-        #expect(code(.anything, mode: .writeIntoOpenStore) == .corrupt)
+        #expect(code(.anything, mode: .transaction) == .corrupt)
         try replace(.anything)
         #expect(try Store.notes(in: url) == new)
         #expect(try sideFiles.isEmpty)

@@ -82,7 +82,7 @@ final class TestStore: Sendable {
 
     func replace(
         expecting expectation: StoreReplacement.Expectation = .anything,
-        mode: StoreReplacement.Mode = .rename,
+        mode: WholeStoreDownloadRequest.Replacement = .file,
         pageSize: Int = 4096,
         faultPoint: @escaping @Sendable (String) throws -> Void = { _ in }
     ) throws {

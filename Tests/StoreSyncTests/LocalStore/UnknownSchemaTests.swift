@@ -74,9 +74,9 @@ struct UnknownSchemaTests {
     @Test(
         "A store with a newer SQLite's schema is replaced, by another such store too",
         arguments: ["DELETE", "WAL"],
-        [StoreReplacement.Mode.rename, .writeIntoOpenStore]
+        [WholeStoreDownloadRequest.Replacement.file, .transaction]
     )
-    func replaced(journalMode: String, mode: StoreReplacement.Mode) throws {
+    func replaced(journalMode: String, mode: WholeStoreDownloadRequest.Replacement) throws {
         try app(journalMode).run("store.close()")
         let local = try LocalStore(store.url)
         let root = try store.root()
@@ -94,9 +94,9 @@ struct UnknownSchemaTests {
     @Test(
         "A store with a newer SQLite's schema is busy while the app writes to it, and keeps the commits",
         arguments: ["DELETE", "WAL"],
-        [StoreReplacement.Mode.rename, .writeIntoOpenStore]
+        [WholeStoreDownloadRequest.Replacement.file, .transaction]
     )
-    func busy(journalMode: String, mode: StoreReplacement.Mode) throws {
+    func busy(journalMode: String, mode: WholeStoreDownloadRequest.Replacement) throws {
         let app = try app(journalMode)
         try app.sql("BEGIN IMMEDIATE")
         try app.sql("UPDATE item SET value = 'mine'")
