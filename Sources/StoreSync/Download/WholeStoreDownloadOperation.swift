@@ -136,7 +136,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let source = try await source(of: &choice, memory)
         let journal = state.pullJournal(of: store.path, in: key)
         let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
-        try await context.blocking { StoreReplacement.removeLeftovers(of: store, but: kept) }
+        try await context.blocking { StoreReplacement.removeLeftovers(nextTo: store.url, but: kept) }
         return DownloadPlan(
             document: document,
             key: key,

@@ -36,12 +36,8 @@ extension StoreReplacement {
         store.directory.appending(path: prefix(store.url) + id.uuidString)
     }
 
-    /// Removes the downloads, except `resumable`, that a process left next to the store when it died.
-    static func removeLeftovers(of store: LocalStore, but resumable: [URL] = []) {
-        removeLeftovers(nextTo: store.url, but: resumable)
-    }
-
-    /// Removes the downloads that a process left next to a store's path when it died, even if a link is at that path now.
+    /// Removes the downloads, except `resumable`, that a process left next to a store's path when it died, even if a link is
+    /// at that path now.
     static func removeLeftovers(nextTo url: URL, but resumable: [URL] = []) {
         // A download that shares its file with the store was about to get its place when this device died.
         let kept = Set(resumable.filter { LocalFile.isUnshared($0.path) }.map(\.lastPathComponent))

@@ -92,7 +92,7 @@ public actor WholeStoreUploadOperation: Operation {
         let journal = state.pullJournal(of: store.path, in: key)
         try await context.blocking {
             let resumable = published.manifests.map { StoreArrival.url(of: $0, for: store, journal) }
-            StoreReplacement.removeLeftovers(of: store, but: resumable)
+            StoreReplacement.removeLeftovers(nextTo: store.url, but: resumable)
         }
     }
 

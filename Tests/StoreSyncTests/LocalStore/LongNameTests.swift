@@ -77,7 +77,7 @@ struct LongNameTests {
             let own = ["", "-mode", "-journal", "-wal", "-shm"]
                 .map { URL(fileURLWithPath: StoreReplacement.temporaryURL(for: store).path + $0) }
             for file in others + own { try Data().write(to: file) }
-            StoreReplacement.removeLeftovers(of: store)
+            StoreReplacement.removeLeftovers(nextTo: store.url)
             #expect(own.allSatisfy { !FileManager.default.fileExists(atPath: $0.path) }, "\(store.path)")
             #expect(others.allSatisfy { FileManager.default.fileExists(atPath: $0.path) }, "\(store.path)")
             for file in others { try FileManager.default.removeItem(at: file) }

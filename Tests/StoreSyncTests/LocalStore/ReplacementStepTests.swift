@@ -56,7 +56,7 @@ struct ReplacementStepTests {
             #expect(try image.content() == (point == test.commit ? "new" : "old"), "\(point)")
             try StoreReplacement.restoreLog(of: LocalStore(image.url))
             #expect(try image.journalMode() == test.state.journalMode, "\(point)")
-            try StoreReplacement.removeLeftovers(of: LocalStore(image.url))
+            try StoreReplacement.removeLeftovers(nextTo: LocalStore(image.url).url)
             try image.replace(mode: test.mode)
             #expect(try image.content() == "new", "\(point)")
             #expect(try image.names() == ["store"], "\(point)")

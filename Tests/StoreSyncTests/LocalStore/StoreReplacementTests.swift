@@ -314,7 +314,7 @@ struct StoreReplacementTests {
         let leftover = StoreReplacement.temporaryURL(for: store)
         let bystander = fixture.folder.appending(path: ".other.sqlite.storesync-1")
         for file in [leftover, bystander] { try Data().write(to: file) }
-        StoreReplacement.removeLeftovers(of: store)
+        StoreReplacement.removeLeftovers(nextTo: store.url)
         #expect(!FileManager.default.fileExists(atPath: leftover.path))
         #expect(FileManager.default.fileExists(atPath: bystander.path))
     }
