@@ -162,45 +162,28 @@ struct ApplicationSeal: Sendable, Hashable {
 
     func context(_ role: Role) -> SealedContext {
         var context = SealedContext(application: application.rawValue, role: role.word)
+        context.document = role.identity?.document.rawValue
+        context.integrityKey = role.identity?.integrityKey
         switch role {
-        case .deviceInfo(let client):
-            context.client = client.rawValue
-        case .removedClient(let name):
-            context.client = name.client.rawValue
-            context.upload = name.remover?.rawValue
+        case .syncOrigin, .appFile:
+            break
         case .documentInfo(let document), .deletedDocument(let document):
             context.document = document.rawValue
         case .integrityKey(let key, let document):
             context.document = document.rawValue
             context.upload = key
-        case .deletedClient(let name, let document):
-            context.document = document.document.rawValue
-            context.integrityKey = document.integrityKey
+        case .deviceInfo(let client), .recentSync(let client, _):
+            context.client = client.rawValue
+        case .removedClient(let name), .deletedClient(let name, _):
             context.client = name.client.rawValue
             context.upload = name.remover?.rawValue
-        case .appFile(_, let document):
-            context.document = document?.document.rawValue
-            context.integrityKey = document?.integrityKey
-        case .recentSync(let client, let document):
-            context.document = document.document.rawValue
-            context.integrityKey = document.integrityKey
-            context.client = client.rawValue
-        case .syncOrigin(let document):
-            context.document = document.document.rawValue
-            context.integrityKey = document.integrityKey
-        case .syncHead(let name, let origin, let document):
-            context.document = document.document.rawValue
-            context.integrityKey = document.integrityKey
+        case .syncHead(let name, let origin, _):
             context.client = name.client.rawValue
             context.upload = "\(origin.uuidString)/\(name.name)"
-        case .syncSegment(let segment, let client, let origin, let document):
-            context.document = document.document.rawValue
-            context.integrityKey = document.integrityKey
+        case .syncSegment(let segment, let client, let origin, _):
             context.client = client.rawValue
             context.upload = "\(origin.uuidString)/\(segment.name)"
-        case .manifest(let name, let document), .file(_, let name, let document), .delta(let name, _, let document):
-            context.document = document.document.rawValue
-            context.integrityKey = document.integrityKey
+        case .manifest(let name, _), .file(_, let name, _), .delta(let name, _, _):
             context.client = name.client.rawValue
             context.generation = UInt64(name.generation)
             context.upload = name.upload
@@ -210,6 +193,18 @@ struct ApplicationSeal: Sendable, Hashable {
 }
 
 extension ApplicationSeal.Role {
+    /// The document inside which the file is; `nil` outside, and where the file tells documents of one name apart.
+    fileprivate var identity: DocumentIdentity? {
+        switch self {
+        case .deviceInfo, .documentInfo, .integrityKey, .deletedDocument, .removedClient: nil
+        case .appFile(_, let document): document
+        case .deletedClient(_, let document), .recentSync(_, let document), .syncOrigin(let document),
+            .syncHead(_, _, let document), .syncSegment(_, _, _, let document), .manifest(_, let document),
+            .file(_, _, let document), .delta(_, _, let document):
+            document
+        }
+    }
+
     /// The role's name in the file format.
     fileprivate var word: String {
         switch self {
