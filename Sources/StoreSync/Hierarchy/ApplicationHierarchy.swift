@@ -89,12 +89,7 @@ public struct ApplicationHierarchy: Sendable, Hashable {
 
     private static let passwordClaimPrefix = "password-"
 
-    private func encryptionFile(_ name: String) -> RemotePath {
-        guard let name = try? RemoteIdentifier(name) else {
-            preconditionFailure("a UUID and a number are valid in an identifier")
-        }
-        return encryption.appending(name, extension: "ticdsync")
-    }
+    private func encryptionFile(_ name: String) -> RemotePath { encryption.appending(valid: "\(name).ticdsync") }
 
     /// The prefix of the name of every such proof.
     static let successorPrefix = "successor-"
@@ -171,13 +166,15 @@ extension RemoteIdentifier {
 }
 
 extension RemotePath {
+    /// The path of a name of this package's own: fixed text, an identifier of at most 128 bytes, and numbers.
+    func appending(valid name: String) -> RemotePath {
+        guard let path = try? appending(name) else { preconditionFailure("\(name) isn't a path component") }
+        return path
+    }
+
     /// The path of a file that is named after an identifier.
     func appending(_ identifier: RemoteIdentifier, extension pathExtension: String) -> RemotePath {
-        // An identifier has at most 128 bytes, so with any extension of ours it's still a component.
-        guard let path = try? appending("\(identifier).\(pathExtension)") else {
-            preconditionFailure("\(identifier).\(pathExtension) isn't a path component")
-        }
-        return path
+        appending(valid: "\(identifier).\(pathExtension)")
     }
 
     func appending(tombstone identifier: RemoteIdentifier) -> RemotePath {

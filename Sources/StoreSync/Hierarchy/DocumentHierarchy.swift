@@ -87,21 +87,21 @@ public struct DocumentHierarchy: Sendable, Hashable {
     public var syncOrigin: RemotePath { syncChanges.appending(literal: "origin.plist") }
 
     /// A client's head.
-    func syncHead(_ name: SyncHeadName) -> RemotePath { component(name.name, in: recentSyncs) }
+    func syncHead(_ name: SyncHeadName) -> RemotePath { recentSyncs.appending(valid: name.name) }
 
     /// A file with a client's older change sets.
     func syncSegment(_ segment: SyncSegment, of client: RemoteIdentifier) -> RemotePath {
-        component(segment.name, in: syncChanges(client))
+        syncChanges(client).appending(valid: segment.name)
     }
 
     /// The folder of one upload.
     func upload(_ name: UploadName) -> RemotePath {
-        component(name.directoryName, in: wholeStores(name.client))
+        wholeStores(name.client).appending(valid: name.directoryName)
     }
 
     /// The path of a store that was uploaded as a delta to former uploads.
     func delta(_ name: UploadName) -> RemotePath {
-        upload(name).appending(literal: "WholeStoreDelta.ticdsync")
+        upload(name).appending(valid: Self.deltaName)
     }
 
     /// The name of a delta in the upload's folder.
@@ -109,7 +109,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
 
     /// The manifest that publishes an upload.
     func manifest(_ name: UploadName) -> RemotePath {
-        component(name.manifestName, in: wholeStores(name.client))
+        wholeStores(name.client).appending(valid: name.manifestName)
     }
 
     /// Whether a path is that of a file, or of an upload's folder, which devices write only into a document.
@@ -140,14 +140,6 @@ public struct DocumentHierarchy: Sendable, Hashable {
 
     /// Whether a file in the directory of integrity keys is one.
     static func isIntegrityKey(_ name: String) -> Bool { UUID(uuidString: name) != nil }
-
-    private func component(_ name: String, in directory: RemotePath) -> RemotePath {
-        // Apart from fixed text, the name consists of identifiers and numbers, so it's always a valid component.
-        guard let path = try? directory.appending(name) else {
-            preconditionFailure("\(name) isn't a path component")
-        }
-        return path
-    }
 }
 
 /// The files that make up a whole store, by the names they have in every upload.
@@ -162,11 +154,5 @@ public enum WholeStoreFile: String, Sendable, Hashable, CaseIterable {
     /// The files that travel with the store.
     static let appliedSets: [WholeStoreFile] = [.appliedSyncChangeSets, .appliedSyncCommandSets]
 
-    func path(in directory: RemotePath) -> RemotePath {
-        switch self {
-        case .store: directory.appending(literal: "WholeStore.ticdsync")
-        case .appliedSyncChangeSets: directory.appending(literal: "AppliedSyncChangeSets.ticdsync")
-        case .appliedSyncCommandSets: directory.appending(literal: "AppliedSyncCommandSets.ticdsync")
-        }
-    }
+    func path(in directory: RemotePath) -> RemotePath { directory.appending(valid: rawValue) }
 }
