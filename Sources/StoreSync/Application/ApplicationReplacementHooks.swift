@@ -131,8 +131,6 @@ extension ApplicationReplacementHooks {
     }
 }
 
-extension DefaultHooks: ApplicationReplacementHooks {}
-
 extension RemoteBackend {
     /// Moves what is in a directory to another one; files replace those of the same names.
     func moveContent(of source: RemotePath, to destination: RemotePath) async throws {
@@ -148,10 +146,5 @@ extension RemoteBackend {
                 }
             }
         }
-    }
-
-    /// The backend's own hooks for replacing applications if it has them, otherwise the default hooks.
-    nonisolated var applicationReplacementHooks: any ApplicationReplacementHooks {
-        self as? any ApplicationReplacementHooks ?? DefaultHooks(backend: self)
     }
 }

@@ -41,7 +41,7 @@ public protocol SyncHooks: Sendable {
 /// ```
 public struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
     WholeStoreDownloadHooks, KeychainSynchronizationHooks, VerificationHooks, RecentSyncHooks, DocumentRemovalHooks,
-    ApplicationRemovalHooks, SynchronizationHooks
+    ApplicationRemovalHooks, ApplicationReplacementHooks, SynchronizationHooks
 {
     /// The backend that the hooks work on.
     public let backend: any RemoteBackend
@@ -56,6 +56,11 @@ extension RemoteBackend {
     /// The backend's own hooks for registering applications if it has them, otherwise the default hooks.
     nonisolated var applicationRegistrationHooks: any ApplicationRegistrationHooks {
         self as? any ApplicationRegistrationHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for replacing applications if it has them, otherwise the default hooks.
+    nonisolated var applicationReplacementHooks: any ApplicationReplacementHooks {
+        self as? any ApplicationReplacementHooks ?? DefaultHooks(backend: self)
     }
 
     /// The backend's own hooks for registering documents if it has them, otherwise the default hooks.
