@@ -34,10 +34,7 @@ extension StateDirectory {
                 "DELETE FROM store WHERE remote = ? AND application = ?",
                 "DELETE FROM upload WHERE remote = ? AND application = ?",
             ] { try db.execute(sql: change, arguments: arguments) }
-            try db.execute(
-                sql: "INSERT OR REPLACE INTO client (remote, application, client) VALUES (?, ?, ?)",
-                arguments: [key.remote, key.application, replacement.client]
-            )
+            try StateSchema.save(client: replacement.client, db, key)
             try StateSchema.save(pin, db, "pin", key)
         }
         noteClient(replacement.client, of: key)

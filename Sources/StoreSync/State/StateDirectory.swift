@@ -237,10 +237,7 @@ extension StateDirectory {
 
     private func makeClient(_ db: Database, _ key: ApplicationKey) throws -> String {
         let client = newIdentifier().uuidString
-        try db.execute(
-            sql: "INSERT OR REPLACE INTO client (remote, application, client) VALUES (?, ?, ?)",
-            arguments: [key.remote, key.application, client]
-        )
+        try StateSchema.save(client: client, db, key)
         return client
     }
 

@@ -62,6 +62,14 @@ enum StateSchema {
         )
     }
 
+    /// Saves this device's identifier in an application, in place of a former one.
+    static func save(client: String, _ db: Database, _ key: ApplicationKey) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO client (remote, application, client) VALUES (?, ?, ?)",
+            arguments: [key.remote, key.application, client]
+        )
+    }
+
     // MARK: Facts
 
     static func fetch<Value: Decodable>(
