@@ -68,17 +68,16 @@ extension DocumentRegistrationOperation {
 
     /// The info of the document that this device creates, which may succeed a deleted one.
     private func newInfo(_ remote: RemoteState) -> DocumentInfo {
-        var info = DocumentInfo(
+        DocumentInfo(
             document: request.document.rawValue,
             description: request.description,
             userInfo: request.userInfo,
             originalDevice: application.client.rawValue,
             originalDeviceDescription: application.clientDescription,
             integrityKey: UUID().uuidString,
-            isRecreated: remote.deleted != nil
+            isRecreated: remote.deleted != nil,
+            predecessors: remote.deleted?.successorsPredecessors ?? []
         )
-        info.predecessors = remote.deleted?.successorsPredecessors ?? []
-        return info
     }
 
     /// Joins the successor of a deleted document that another device has just created.

@@ -21,9 +21,13 @@ struct DownloadPlan: Sendable {
 
     /// This device's record of the store after its replacement by a file with this digest.
     func record(contentRoot root: ContentRoot?) -> StoreRecord {
-        var record = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
-        record.file = store.file
-        record.contentRoot = root?.description
+        var record = StoreRecord(
+            path: store.path,
+            file: store.file,
+            document: key,
+            integrityKey: document.integrityKey,
+            contentRoot: root?.description
+        )
         if let name = source.manifest?.name {
             record.base = name
             record.contained = Lineage.contained(in: [name], choice.manifests)

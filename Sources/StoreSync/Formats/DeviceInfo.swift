@@ -16,14 +16,9 @@ struct DeviceInfo: Hashable, Sendable {
         static let userInfo = "kTICDSClientDeviceUserInfo"
         static let epoch = "epoch"
     }
+}
 
-    init(client: String, description: String, userInfo: [String: PropertyListValue], epoch: String? = nil) {
-        self.client = client
-        self.description = description
-        self.userInfo = userInfo
-        self.epoch = epoch
-    }
-
+extension DeviceInfo {
     /// The info of a client of which only the identifier is known.
     init(nothingKnownOf client: RemoteIdentifier) {
         self.init(client: client.rawValue, description: "", userInfo: [:])

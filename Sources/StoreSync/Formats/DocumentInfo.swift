@@ -28,30 +28,14 @@ struct DocumentInfo: Hashable, Sendable {
         static let isRecreated = "recreated"
         static let predecessors = "predecessors"
     }
+}
 
+extension DocumentInfo {
     /// The content of the integrity key's own file.
     ///
     /// TICoreDataSync uses the same property-list key in that file and in this one.
     static func integrityKeyFile(originalDevice: String) -> [UInt8] {
         PropertyListValue.dictionary([Key.originalDevice: .string(originalDevice)]).xml
-    }
-
-    init(
-        document: String,
-        description: String,
-        userInfo: [String: PropertyListValue],
-        originalDevice: String,
-        originalDeviceDescription: String,
-        integrityKey: String?,
-        isRecreated: Bool
-    ) {
-        self.document = document
-        self.description = description
-        self.userInfo = userInfo
-        self.originalDevice = originalDevice
-        self.originalDeviceDescription = originalDeviceDescription
-        self.integrityKey = integrityKey
-        self.isRecreated = isRecreated
     }
 
     /// Creates the info of a deleted document of which only the name is known.
@@ -80,9 +64,9 @@ struct DocumentInfo: Hashable, Sendable {
             originalDevice: values[Key.originalDevice]?.string ?? "",
             originalDeviceDescription: values[Key.originalDeviceDescription]?.string ?? "",
             integrityKey: values[Key.integrityKey]?.string,
-            isRecreated: values[Key.isRecreated]?.boolean ?? false
+            isRecreated: values[Key.isRecreated]?.boolean ?? false,
+            predecessors: (values[Key.predecessors]?.array ?? []).compactMap(\.string)
         )
-        predecessors = (values[Key.predecessors]?.array ?? []).compactMap(\.string)
     }
 
     /// The integrity keys that the successor of this document has to name.

@@ -21,16 +21,12 @@ struct RegistrationInfo: Hashable, Sendable {
     var isEncrypted: Bool { encryption != Self.unencrypted }
 
     private static let formatVersion = 1
+}
 
+extension RegistrationInfo {
     static func make(of application: RemoteIdentifier, encrypted: Bool) -> RegistrationInfo {
         let encryption = encrypted ? sealed : unencrypted
         return RegistrationInfo(epoch: UUID().uuidString, encryption: encryption, application: application.rawValue)
-    }
-
-    init(epoch: String, encryption: String, application: String? = nil) {
-        self.epoch = epoch
-        self.encryption = encryption
-        self.application = application
     }
 
     /// Reads the file.

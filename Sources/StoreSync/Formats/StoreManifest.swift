@@ -48,14 +48,9 @@ struct StoreManifest: Hashable, Sendable {
     fileprivate static let sizes = 0...(1 << 53)
     /// The maximum number of uploads of each kind that a manifest names.
     static let maximumNames = 4_096
+}
 
-    init(name: UploadName, created: Date, files: [File], includes: Set<UploadName>) {
-        self.name = name
-        self.created = created
-        self.files = files
-        self.includes = includes
-    }
-
+extension StoreManifest {
     subscript(file: WholeStoreFile) -> File? { files.first { $0.file == file } }
 
     /// Reads a manifest.

@@ -11,13 +11,9 @@ struct UploadName: Hashable, Sendable, CustomStringConvertible {
 
     private static let prefix = "manifest-"
     private static let suffix = ".plist"
+}
 
-    init(client: RemoteIdentifier, generation: Int, upload: String) {
-        self.client = client
-        self.generation = generation
-        self.upload = upload
-    }
-
+extension UploadName {
     init(client: RemoteIdentifier, _ reference: UploadReference) {
         self.init(client: client, generation: reference.generation, upload: reference.upload)
     }

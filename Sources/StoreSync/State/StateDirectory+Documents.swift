@@ -217,9 +217,7 @@ extension StateDirectory {
         try write("merged store") { db in
             guard var store = try StateSchema.fetchStore(db, at: path, key) else { return }
             if store.integrityKey != integrityKey {
-                let file = store.file
-                store = StoreRecord(path: path, document: key, integrityKey: integrityKey)
-                store.file = file
+                store = StoreRecord(path: path, file: store.file, document: key, integrityKey: integrityKey)
             }
             store.mustReplace = false
             try StateSchema.save(store, db)

@@ -120,12 +120,6 @@ struct StoreRecord: Hashable, Sendable, Codable {
         settled.mustReplace = false
         return settled
     }
-
-    init(path: LocalPath, document: DocumentKey, integrityKey: String) {
-        self.path = path
-        self.document = document
-        self.integrityKey = integrityKey
-    }
 }
 
 /// An upload of this device, remembered before any of its files is on the remote.
@@ -150,10 +144,4 @@ struct UploadRecord: Hashable, Sendable, Codable {
     var contentRoot: String?
     /// The tags of its files on the remote, by file name, if another tag means another content there.
     var tags: [String: RemoteTag] = [:]
-
-    init(document: DocumentKey, name: UploadName, store: StoreRecord) {
-        self.document = document
-        self.name = name
-        self.store = store
-    }
 }

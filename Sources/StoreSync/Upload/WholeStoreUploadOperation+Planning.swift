@@ -65,8 +65,8 @@ extension WholeStoreUploadOperation {
         }
         // Another document's store that was moved to this path doesn't build on the uploads of the store that was here.
         let own = records.first { $0.path == store.path && ($0.file == store.file || !isOther) }
-        var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
-        new.file = store.file
+        let integrityKey = document.integrityKey
+        var new = StoreRecord(path: store.path, file: store.file, document: key, integrityKey: integrityKey)
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty else { return (new, nil) }
         let digests = try await content.taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
         let root = digests.root
