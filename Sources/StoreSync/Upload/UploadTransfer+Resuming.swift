@@ -98,7 +98,7 @@ extension TakenStore {
     fileprivate func rest(
         after start: Int64,
         _ progress: TransferProgress,
-        whileReading: @escaping @Sendable () -> Void = {}
+        whileReading: @escaping @Sendable () -> Void
     ) -> RemoteContent {
         let rest = RemoteContent(length: byteCount - start) {
             progress.add(Int(start))
