@@ -68,9 +68,7 @@ extension Sync {
     private func line(_ synchronized: Synchronization) -> String {
         var parts = [transfer(synchronized)].compactMap(\.self)
         if synchronized.publishedChanges > 0 { parts.append("published \(edits(synchronized.publishedChanges))") }
-        parts += synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
-            "\(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
-        }
+        parts += applied(synchronized)
         if synchronized.conflicts > 0 {
             parts.append("\(edits(synchronized.conflicts)) overwritten or left out: see storesync conflicts \(store)")
         }

@@ -147,10 +147,7 @@ struct Sync: AsyncParsableCommand {
     }
 
     private func lines(_ synchronized: Synchronization) -> [String] {
-        let applied = synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
-            "  \(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
-        }
-        var lines = [heading(synchronized)] + applied
+        var lines = [heading(synchronized)] + applied(synchronized).map { "  \($0)" }
         if synchronized.conflicts > 0 {
             let edits = edits(synchronized.conflicts)
             lines.append(
@@ -178,6 +175,13 @@ struct Sync: AsyncParsableCommand {
     func transfer(_ synchronized: Synchronization) -> String? {
         let name = URL(named: store).lastPathComponent
         return synchronized.transfer.map { $0 == .uploaded ? "uploaded \(name)" : "downloaded \(name)" }
+    }
+
+    /// How many rows of each table were applied.
+    func applied(_ synchronized: Synchronization) -> [String] {
+        synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
+            "\(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
+        }
     }
 
     func edits(_ count: Int) -> String { count.of("edit") }
