@@ -25,18 +25,14 @@ struct ProgressBar: Sendable {
             let bytesPerSecond = rate.bytesPerSecond(progress, at: now)
             if let lastDrawn, now - lastDrawn < .milliseconds(50) { continue }
             lastDrawn = now
-            draw(Self.line(progress, rate: bytesPerSecond))
+            ProgressLine.draw(Self.line(progress, rate: bytesPerSecond))
         }
-        draw("")
+        ProgressLine.draw("")
     }
 
     /// Shows a line until something else is drawn; an empty one clears it.
     func show(_ line: String) {
-        if isShown { draw(line) }
-    }
-
-    private func draw(_ line: String) {
-        ProgressLine.draw(line)
+        if isShown { ProgressLine.draw(line) }
     }
 
     /// The line for a report, with the bytes per second if they are known.

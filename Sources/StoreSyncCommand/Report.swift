@@ -4,12 +4,9 @@ import Foundation
 struct Report: Sendable {
     let isJSON: Bool
     let isQuiet: Bool
+}
 
-    init(isJSON: Bool, isQuiet: Bool) {
-        self.isJSON = isJSON
-        self.isQuiet = isQuiet
-    }
-
+extension Report {
     init(_ options: OutputOptions) {
         self.init(isJSON: options.json, isQuiet: options.quiet)
     }
