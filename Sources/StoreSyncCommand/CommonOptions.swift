@@ -60,8 +60,7 @@ struct CommonOptions: ParsableArguments {
 
     /// The given password, which means that the user wants encryption; `nil` if none was given.
     func password() throws -> Password? {
-        if let passwordFile { return try Password(file: passwordFile) }
-        return try Environment.bytes(of: "STORESYNC_PASSWORD").map { try Password($0, from: "STORESYNC_PASSWORD") }
+        try Password.given(inFile: passwordFile, orIn: "STORESYNC_PASSWORD")
     }
 }
 

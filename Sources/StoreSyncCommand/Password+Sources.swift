@@ -3,6 +3,12 @@ import StoreSync
 import SyncCryptography
 
 extension Password {
+    /// The password in a file if the user names one, else in an environment variable; `nil` if neither is given.
+    static func given(inFile file: String?, orIn variable: String) throws -> Password? {
+        if let file { return try Password(file: file) }
+        return try Environment.bytes(of: variable).map { try Password($0, from: variable) }
+    }
+
     /// Reads a password from a file, which may be a pipe.
     init(file path: String) throws {
         guard !path.isEmpty else { throw UsageError("The name of the password file is empty. Name a file.") }

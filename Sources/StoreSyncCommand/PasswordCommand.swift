@@ -67,16 +67,13 @@ struct PasswordCommand: AsyncParsableCommand {
 
         /// The given password; `nil` if it's to be asked for.
         private func givenPassword() throws -> Password? {
-            if let newPasswordFile { return try Password(file: newPasswordFile) }
-            if let bytes = Environment.bytes(of: "STORESYNC_NEW_PASSWORD") {
-                return try Password(bytes, from: "STORESYNC_NEW_PASSWORD")
-            }
-            guard Terminal.isInteractive else {
+            let given = try Password.given(inFile: newPasswordFile, orIn: "STORESYNC_NEW_PASSWORD")
+            guard given != nil || Terminal.isInteractive else {
                 throw UsageError(
                     "The new password is missing, and there is no terminal: give --new-password-file or STORESYNC_NEW_PASSWORD."
                 )
             }
-            return nil
+            return given
         }
     }
 }
