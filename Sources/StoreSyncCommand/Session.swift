@@ -123,7 +123,9 @@ final class CommandDelegate: ApplicationSyncDelegate {
         switch question {
         case .newApplication:
             if encrypts == nil {
-                guard Terminal.isInteractive else { throw undecided(newApplicationMessage(application)) }
+                guard Terminal.isInteractive else {
+                    throw undecided("\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt.")
+                }
                 guard try await Terminal.confirm("\(application) is new. Encrypt it?") else { return .unencrypted }
             }
             if let password { return .encrypted(password) }
@@ -138,9 +140,15 @@ final class CommandDelegate: ApplicationSyncDelegate {
             let prompt = wasWrong ? "Wrong password. Password of \(application)" : "Password of \(application)"
             return .encrypted(try await Terminal.password(prompt))
         case .joiningUnencrypted:
-            guard encrypts == nil, Terminal.isInteractive else { throw undecided(unencryptedMessage(application)) }
-            guard try await Terminal.confirm("\(application) is not encrypted. Join it anyway?") else {
-                throw undecided(unencryptedMessage(application))
+            guard encrypts == nil, Terminal.isInteractive,
+                try await Terminal.confirm("\(application) is not encrypted. Join it anyway?")
+            else {
+                throw undecided(
+                    """
+                    \(application) is not encrypted. Join it with --no-encrypt, or name another application with --app and \
+                    encrypt that.
+                    """
+                )
             }
             return .unencrypted
         }
@@ -158,14 +166,6 @@ final class CommandDelegate: ApplicationSyncDelegate {
     }
 
     private func undecided(_ words: String) -> StoreSyncError { StoreSyncError(.encryptionUndecided, words) }
-
-    private func newApplicationMessage(_ application: RemoteIdentifier) -> String {
-        "\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt."
-    }
-
-    private func unencryptedMessage(_ application: RemoteIdentifier) -> String {
-        "\(application) is not encrypted. Join it with --no-encrypt, or name another application with --app and encrypt that."
-    }
 
     func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {
         if recreates { return true }
