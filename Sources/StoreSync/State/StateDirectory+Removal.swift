@@ -31,12 +31,8 @@ extension StateDirectory {
     func commitRemoval(of key: ApplicationKey) throws {
         try removeFiles(of: key)
         try write("removed application") { db in
-            for rows in ["fact WHERE name != 'removal' AND", "store WHERE", "upload WHERE", "client WHERE"] {
-                try db.execute(
-                    sql: "DELETE FROM \(rows) remote = ? AND application = ?",
-                    arguments: [key.remote, key.application]
-                )
-            }
+            try StateSchema.delete("fact", where: "name != 'removal'", db, key)
+            for table in ["store", "upload", "client"] { try StateSchema.delete(table, db, key) }
         }
         noteClient(nil, of: key)
     }

@@ -28,12 +28,8 @@ extension StateDirectory {
     func commitReplacement(_ replacement: BegunReplacement, _ pin: ApplicationPin, for key: ApplicationKey) throws {
         try removeFiles(of: key)
         try write("replaced application") { db in
-            let arguments: StatementArguments = [key.remote, key.application]
-            for change in [
-                "DELETE FROM fact WHERE remote = ? AND application = ? AND document != ''",
-                "DELETE FROM store WHERE remote = ? AND application = ?",
-                "DELETE FROM upload WHERE remote = ? AND application = ?",
-            ] { try db.execute(sql: change, arguments: arguments) }
+            try StateSchema.delete("fact", where: "document != ''", db, key)
+            for table in ["store", "upload"] { try StateSchema.delete(table, db, key) }
             try StateSchema.save(client: replacement.client, db, key)
             try StateSchema.save(pin, db, "pin", key)
         }

@@ -267,10 +267,7 @@ extension StateDirectory {
                 }
             } else {
                 // A completed removal says nothing about an application that this device registers with afterwards.
-                try db.execute(
-                    sql: "DELETE FROM fact WHERE remote = ? AND application = ? AND name = 'removal'",
-                    arguments: [key.remote, key.application]
-                )
+                try StateSchema.delete("fact", where: "name = 'removal'", db, key)
             }
             try StateSchema.save(pin, db, "pin", key)
         }
@@ -287,10 +284,7 @@ extension StateDirectory {
             store.mustReplace = true
             try StateSchema.save(store, db)
         }
-        try db.execute(
-            sql: "DELETE FROM fact WHERE remote = ? AND application = ? AND document != ''",
-            arguments: [key.remote, key.application]
-        )
+        try StateSchema.delete("fact", where: "document != ''", db, key)
     }
 
     /// Remembers the newest key file of an application, if this device knows the application in this epoch.

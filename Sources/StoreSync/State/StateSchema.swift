@@ -70,6 +70,19 @@ enum StateSchema {
         )
     }
 
+    /// Deletes what a table has of an application, as far as the condition selects it.
+    static func delete(
+        _ table: String,
+        where condition: String = "TRUE",
+        _ db: Database,
+        _ key: ApplicationKey
+    ) throws {
+        try db.execute(
+            sql: "DELETE FROM \(table) WHERE remote = ? AND application = ? AND \(condition)",
+            arguments: [key.remote, key.application]
+        )
+    }
+
     // MARK: Facts
 
     static func fetch<Value: Decodable>(
