@@ -89,10 +89,7 @@ struct RemoteLocation {
         }
     }
 
-    /// The error of credentials that an attacker on the network could read.
-    ///
-    /// - Parameter remedy: What to use instead.
-    /// - Returns: The error.
+    /// The error of credentials that an attacker on the network could read; `remedy` is what to use instead.
     func exposedCredentials(_ remedy: String) -> UsageError {
         UsageError(
             "The credentials would be sent without TLS, and the network could read them. Use \(remedy), or allow it with --insecure."

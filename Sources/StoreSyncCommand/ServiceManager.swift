@@ -8,10 +8,7 @@ struct ServiceManager: Sendable {
         socketPath = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// Tells it this process's state.
-    ///
-    /// - Parameter state: The state, such as `READY=1`.
-    /// - Returns: Whether it was told, or there is none.
+    /// Tells it this process's state, such as `READY=1`, and returns whether it was told, or there is none.
     @discardableResult
     func notify(_ state: String) -> Bool {
         #if os(Linux)

@@ -34,13 +34,7 @@ enum StandardOutput {
         try write(bytes, to: STDOUT_FILENO) { count += $0 }
     }
 
-    /// Writes bytes to a descriptor as ``write(_:)`` does.
-    ///
-    /// - Parameters:
-    ///   - bytes: The bytes.
-    ///   - descriptor: The descriptor.
-    ///   - onPart: Called with the number of bytes of each part that was written.
-    /// - Throws: What ``write(_:)`` throws.
+    /// Writes bytes to a descriptor as ``write(_:)`` does; `onPart` gets the number of bytes of each part that was written.
     static func write(_ bytes: [UInt8], to descriptor: Int32, onPart: (Int) -> Void = { _ in }) throws {
         var rest = bytes[...]
         while !rest.isEmpty {

@@ -34,13 +34,6 @@ struct TransferResult: Encodable {
 
 extension Session {
     /// Reports a transfer's warnings, and returns the result to print.
-    ///
-    /// - Parameters:
-    ///   - transfer: The transfer.
-    ///   - command: The name of the command.
-    ///   - document: The document.
-    ///   - start: When the command started.
-    /// - Returns: The result.
     func result(
         of transfer: some StoreTransfer,
         command: String,

@@ -99,13 +99,8 @@ extension ApplicationRegistrationOperation {
 
     /// Publishes a new application and remembers it, even if this operation is cancelled meanwhile.
     ///
-    /// - Parameters:
-    ///   - creation: The new application.
-    ///   - begun: The replacement that this completes; `nil` if it's none.
-    ///   - context: The operation's context.
-    ///   - write: Writes the application, and returns whether no other device was faster.
-    /// - Returns: What `write` returns.
-    /// - Throws: `CancellationError` if the operation was cancelled before; what `write` throws; ``StoreSyncError``.
+    /// `write` writes the application, and returns whether no other device was faster, which is the result. `begun` is the
+    /// replacement that this completes, if it's one.
     func publish(
         _ creation: Creation,
         replacing begun: BegunReplacement? = nil,

@@ -195,14 +195,7 @@ struct ApplicationUnlocking: Sendable {
             .map { EpochKey(master: $0, epoch: identifier) }
     }
 
-    /// Opens an encrypted application.
-    ///
-    /// - Parameters:
-    ///   - sealed: The application.
-    ///   - password: A password to try before the delegate is asked.
-    ///   - context: The operation that waits for an answer.
-    /// - Returns: The seal, and what this device has to remember.
-    /// - Throws: ``StoreSyncError``, and what the delegate throws.
+    /// Opens an encrypted application; `password` is tried before the delegate is asked.
     func unlock(
         _ sealed: Sealed,
         trying password: Password? = nil,

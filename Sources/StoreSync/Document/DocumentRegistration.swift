@@ -64,12 +64,7 @@ public struct DocumentRegistrationRequest: Sendable {
 }
 
 extension StoreSyncError {
-    /// A store exists neither on this device nor on the remote.
-    ///
-    /// - Parameters:
-    ///   - store: The store.
-    ///   - absence: What the remote lacks, as a clause.
-    /// - Returns: The error.
+    /// A store exists neither on this device nor on the remote; `absence` says as a clause what the remote lacks.
     static func nothingToSynchronize(_ store: URL, _ absence: String) -> StoreSyncError {
         StoreSyncError(
             .storeNotFound,

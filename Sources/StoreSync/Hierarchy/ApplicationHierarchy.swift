@@ -35,10 +35,6 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     }
 
     /// The same hierarchy under a name that other clients ignore, at which a new application is prepared.
-    ///
-    /// - Parameter name: The staging directory's name, as ``stagingName(_:)`` returns it.
-    /// - Returns: The hierarchy below that name.
-    /// - Throws: ``RemoteError`` if the name isn't one path component.
     func staged(as name: String) throws -> ApplicationHierarchy {
         ApplicationHierarchy(application, root: try RemotePath.root.appending(name))
     }
@@ -99,10 +95,7 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         [root, clientDevices, documents, encryption, information, deletedDocuments, deletedClients]
     }
 
-    /// Whether the application's directory has none of its parts.
-    ///
-    /// - Parameter missing: What ``ApplicationRegistrationHooks/missingParts(_:)`` returned.
-    /// - Returns: Whether all parts are missing.
+    /// Whether the application's directory has none of its parts, if these are missing.
     func isEmpty(_ missing: Set<RemotePath>) -> Bool { missing.isSuperset(of: directories.dropFirst() + [readMe]) }
 
     /// One client's directory.
@@ -123,10 +116,7 @@ public struct ApplicationHierarchy: Sendable, Hashable {
 
     /// The paths of a document that a device has moved out of the way to remove it.
     ///
-    /// - Parameters:
-    ///   - document: The document.
-    ///   - unique: What tells this removal from others, so that no other document ever has files at these paths.
-    /// - Returns: The paths.
+    /// `unique` tells this removal from others, so that no other document ever has files at these paths.
     func documentAside(_ document: RemoteIdentifier, _ unique: UUID) -> DocumentHierarchy {
         let root = deletedDocuments.appending(document, extension: unique.uuidString)
         return DocumentHierarchy(document, root: root)

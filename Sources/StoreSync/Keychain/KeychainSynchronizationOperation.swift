@@ -152,11 +152,8 @@ public actor KeychainSynchronizationOperation: Operation {
         }
     }
 
-    /// Removes the files of removed clients whose edits are in this client's file on the remote.
+    /// Removes the files of removed clients, among unregistered ones, whose edits are in this client's file on the remote.
     ///
-    /// - Parameters:
-    ///   - files: The files of clients that aren't registered.
-    ///   - merged: The files that were merged.
     /// - Returns: Warnings about files that stay.
     private func removeFiles(ofRemovedAmong files: [Reading], _ merged: [String: KeychainFile]) async -> [String] {
         guard !files.isEmpty else { return [] }

@@ -49,11 +49,7 @@ struct HierarchyReader: Sendable {
 
     /// Reads what is known of a document.
     ///
-    /// - Parameters:
-    ///   - document: The document.
-    ///   - registered: The application's clients. A removed client's directories stay in the document.
-    /// - Returns: What is known of it.
-    /// - Throws: What the backend throws.
+    /// Of the clients that have directories in it only `registered` ones count, since a removed client's directories stay.
     func document(_ document: RemoteIdentifier, of registered: [RemoteIdentifier]) async throws -> Document {
         let (hooks, hierarchy) = (backend.documentRegistrationHooks, hierarchy.document(document))
         async let found = backend.clients(of: hierarchy)

@@ -2,10 +2,7 @@ import Foundation
 import GRDB
 
 extension Database.BusyMode {
-    /// Waits for other programs until the timeout expires or the task is cancelled.
-    ///
-    /// - Parameter timeout: How long to wait, in seconds.
-    /// - Returns: The mode.
+    /// Waits for other programs until so many seconds have passed or the task is cancelled.
     static func cancellable(_ timeout: TimeInterval) -> Database.BusyMode {
         let interval: TimeInterval = 0.02
         return .callback { attempts in

@@ -9,10 +9,7 @@ extension DatabasePages {
 
     /// Begins a read transaction that reads nothing but the database file, to which no connection writes meanwhile.
     ///
-    /// - Parameter db: A connection.
-    /// - Returns: The pages; or `nil`, without a transaction, if part of the database is in a log that others are
-    ///   reading.
-    /// - Throws: `DatabaseError`.
+    /// The result is `nil`, without a transaction, if part of the database is in a log that others are reading.
     static func hold(_ db: Database) throws -> DatabasePages? {
         try emptyLog(of: db)
         try db.beginTransaction(.deferred)
@@ -26,16 +23,9 @@ extension DatabasePages {
         return nil
     }
 
-    /// Reads a part of the database, with the bytes that a snapshot has.
+    /// Reads a part of the database in the transaction, with the bytes that a snapshot has.
     ///
-    /// Blocks.
-    ///
-    /// - Parameters:
-    ///   - db: The connection, in the transaction.
-    ///   - offset: Where the part begins, in bytes.
-    ///   - count: How many bytes to read, at least 100 at offset 0.
-    /// - Returns: The bytes; fewer than `count` only at the end.
-    /// - Throws: `DatabaseError`.
+    /// Blocks. At offset 0, `count` is at least 100. The result has fewer bytes than `count` only at the end.
     func readSnapshot(_ db: Database, at offset: Int64, upTo count: Int) throws -> [UInt8] {
         var bytes = try read(db, at: offset, upTo: count)
         if offset == 0 { SQLiteHeader.normalize(&bytes, pageCount: UInt32(byteCount / Int64(pageSize))) }
@@ -45,15 +35,9 @@ extension DatabasePages {
         return bytes
     }
 
-    /// The digest that a snapshot of a database would have.
+    /// The digest that a snapshot of a database would have; `nil` if the file can't be kept unchanged: then a copy is needed.
     ///
-    /// Blocks.
-    ///
-    /// - Parameters:
-    ///   - db: A connection without a transaction.
-    ///   - hash: How its pages are digested.
-    /// - Returns: The digest; `nil` if the file can't be kept unchanged, so that a copy is needed.
-    /// - Throws: `DatabaseError` and `CancellationError`.
+    /// Blocks. The connection has no transaction.
     static func contentRoot(of db: Database, _ hash: PageHash) throws -> ContentRoot? {
         guard let pages = try hold(db) else { return nil }
         defer { try? db.rollback() }

@@ -40,15 +40,11 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
 
     var byteCount: Int64 { file.byteCount }
 
-    /// Holds a database.
+    /// Holds a database; a copy is created at `destination` if one is needed.
     ///
     /// Blocks, but doesn't wait for other connections. The result is `nil` if the database can't be held: it has a
     /// rollback journal, another connection locks it or reads from the log, or it can't be opened.
     /// ``StoreSnapshot/take(of:at:)`` then copies it, or throws the reason.
-    ///
-    /// - Parameters:
-    ///   - store: The database.
-    ///   - destination: Where a copy is created if one is needed.
     init?(_ store: LocalStore, copyingTo destination: URL) {
         do {
             guard store.isDatabase else { return nil }

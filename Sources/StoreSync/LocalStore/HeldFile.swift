@@ -27,9 +27,7 @@ final class HeldFile: HeldStore {
 
     /// Reads a file in place; `nil` if it's a database or doesn't exist, or if files next to it are part of the store.
     ///
-    /// - Parameters:
-    ///   - store: The file.
-    ///   - destination: Where a copy is created if one is needed.
+    /// A copy is created at `destination` if one is needed.
     init?(_ store: LocalStore, copyingTo destination: URL) {
         guard !store.isDatabase, store.sideFiles.isEmpty, let fingerprint = store.fingerprint,
             let byteCount = try? store.exists ? store.byteCount : nil,

@@ -11,12 +11,7 @@ struct LocalPath: Hashable, Sendable {
     /// The path as text, for the file system.
     var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// The path below a directory that was moved.
-    ///
-    /// - Parameters:
-    ///   - former: The directory's former path.
-    ///   - path: Its path now.
-    /// - Returns: The new path; `nil` if this path isn't below the directory.
+    /// The path if a directory above it was moved; `nil` if this path isn't below the directory.
     func moved(from former: LocalPath, to path: LocalPath) -> LocalPath? {
         guard bytes.starts(with: former.bytes + "/".utf8) else { return nil }
         return LocalPath(path.text + String(decoding: bytes[former.bytes.count...], as: UTF8.self))

@@ -111,13 +111,7 @@ struct StoreSnapshot: Sendable {
 
     /// Reads a part of the copy.
     ///
-    /// Blocks.
-    ///
-    /// - Parameters:
-    ///   - offset: Where the part begins, in bytes.
-    ///   - count: How many bytes to read.
-    /// - Returns: The bytes; fewer than `count` only at the end.
-    /// - Throws: ``StoreSyncError``.
+    /// Blocks. The result has fewer bytes than `count` only at the end.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         try Self.reading(url, or: .cannotWrite) {
             let handle = try FileHandle(forReadingFrom: url)

@@ -85,15 +85,9 @@ enum TakenStore: Sendable {
             .digests(ofBytes: byteCount, on: executor) { try read(at: $0, upTo: $1) }
     }
 
-    /// Reads a part of the store.
+    /// Reads a part of the store, as ``HeldStore/read(at:upTo:)`` does.
     ///
     /// Blocks.
-    ///
-    /// - Parameters:
-    ///   - offset: Where the part begins, in bytes.
-    ///   - count: How many bytes to read, at least 100 at offset 0.
-    /// - Returns: The bytes; fewer than `count` only at the end.
-    /// - Throws: What ``HeldStore/read(at:upTo:)`` or ``StoreSnapshot/read(at:upTo:)`` throws.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         switch self {
         case .held(let store): return try store.read(at: offset, upTo: count)
@@ -133,10 +127,7 @@ enum TakenStore: Sendable {
 
     /// Ends the reading: releases the store, or removes the copy.
     ///
-    /// - Parameters:
-    ///   - root: The digest of what was read.
-    ///   - executor: The executor for what blocks.
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
+    /// Before that, it checks what was read as ``check(_:on:)`` does.
     func release(having root: ContentRoot, on executor: (any TaskExecutor)?) async throws {
         try await check(root, on: executor)
         await discard(on: executor)

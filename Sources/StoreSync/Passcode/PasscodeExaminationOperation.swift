@@ -43,13 +43,7 @@ actor PasscodeExaminationOperation: Operation {
     private let state: StateDirectory
     private let didFail: @Sendable (StoreSyncError) async -> Void
 
-    /// Creates an operation.
-    ///
-    /// - Parameters:
-    ///   - application: The application.
-    ///   - backend: The storage that may hold it.
-    ///   - state: This device's memory.
-    ///   - didFail: Called with every failure, also before a retry.
+    /// Creates an operation; `didFail` is called with every failure, also before a retry.
     init(
         _ application: RemoteIdentifier,
         backend: any RemoteBackend,

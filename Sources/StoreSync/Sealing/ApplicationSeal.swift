@@ -61,15 +61,7 @@ struct ApplicationSeal: Sendable, Hashable {
         key.map { $0.seal(bytes, as: context(role)) } ?? bytes
     }
 
-    /// Opens a small file if the application is encrypted.
-    ///
-    /// - Parameters:
-    ///   - bytes: The file's content.
-    ///   - role: The role that it must be sealed for.
-    ///   - path: Where it is, for errors.
-    ///   - limit: The maximum size of what it holds, in bytes.
-    /// - Returns: What it holds.
-    /// - Throws: ``StoreSyncError``.
+    /// Opens a small file of at most `limit` bytes if the application is encrypted; `path` is for errors.
     func open(
         _ bytes: [UInt8],
         as role: Role,

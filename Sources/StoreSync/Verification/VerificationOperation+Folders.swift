@@ -48,11 +48,7 @@ extension VerificationOperation {
 
     /// Repairs something while no push of this device is in progress; a warning says if one is.
     ///
-    /// - Parameters:
-    ///   - document: The document.
-    ///   - context: The operation's context.
-    ///   - body: Gets what is published now: a push may have ended since the verification began.
-    /// - Throws: ``StoreSyncError``, and what `body` throws.
+    /// `body` gets what is published now: a push may have ended since the verification began.
     private func withoutPush(
         of document: DocumentHierarchy,
         _ context: OperationContext,

@@ -36,12 +36,7 @@ extension VerificationOperation {
 
     /// Compares the remote with this device's memory of the document.
     ///
-    /// - Parameters:
-    ///   - memory: This device's memory.
-    ///   - names: The uploads that are published. A manifest that doesn't open is reported as such.
-    ///   - manifests: The manifests that opened.
-    ///   - assembler: Knows the document.
-    /// - Throws: What the hooks throw.
+    /// A manifest in `names` that isn't among `manifests` doesn't open. It's reported as such, and isn't missing.
     private func checkMemory(
         _ memory: RollbackMemory,
         _ names: Set<UploadName>,
@@ -68,13 +63,7 @@ extension VerificationOperation {
         }
     }
 
-    /// Reads a manifest, and reports it if it doesn't open.
-    ///
-    /// - Parameters:
-    ///   - name: The upload.
-    ///   - assembler: Knows the document.
-    /// - Returns: The manifest if it opens, and whether its file exists.
-    /// - Throws: What the hooks throw.
+    /// Reads a manifest, reports it if it doesn't open, and returns it with whether its file exists.
     private func readManifest(
         _ name: UploadName,
         _ assembler: StoreAssembler
@@ -87,15 +76,9 @@ extension VerificationOperation {
         return (manifest, isThere)
     }
 
-    /// Checks an upload.
+    /// Checks an upload, and returns whether it's still published.
     ///
     /// Its owner may remove it meanwhile, the manifest before the other files. What was found then doesn't count.
-    ///
-    /// - Parameters:
-    ///   - name: The upload.
-    ///   - deltas: The stores that are pushed as deltas.
-    /// - Returns: Whether the upload is still published.
-    /// - Throws: What the hooks throw.
     private func checkUpload(_ name: UploadName, _ deltas: inout DeltaVerification) async throws -> Bool {
         let read = try await readManifest(name, deltas.assembler)
         guard let manifest = read.manifest else {

@@ -219,13 +219,9 @@ public actor VerificationOperation: Operation {
 
     /// Reads a file of the document's log, which may be larger than others, and passes its content to `check`.
     ///
-    /// - Parameters:
-    ///   - path: The file.
-    ///   - role: What it is.
-    ///   - explain: Adds to the error of a damaged file what to do about it.
-    ///   - check: Reads the content.
+    /// `explain` adds to the error of a damaged file what to do about it.
+    ///
     /// - Returns: Whether the file exists.
-    /// - Throws: ``RemoteError`` of the whole storage; `CancellationError`.
     @discardableResult
     func checkLog(
         _ path: RemotePath,
