@@ -103,8 +103,9 @@ extension ApplicationRegistrationHooks {
 
     /// Creates the innermost directories concurrently.
     public func createApplicationDirectoryStructure(_ hierarchy: ApplicationHierarchy) async throws {
-        let backend = backend
-        try await hierarchy.directories.innermost.concurrentMap { try await backend.createDirectory(at: $0) }
+        try await hierarchy.directories.innermost.concurrentMap { [backend] in
+            try await backend.createDirectory(at: $0)
+        }
     }
 
     /// Writes the file unless it exists.

@@ -83,8 +83,7 @@ extension DocumentRegistrationHooks {
 
     /// Creates the directories concurrently.
     public func createDirectories(_ directories: Set<RemotePath>, _ hierarchy: DocumentHierarchy) async throws {
-        let backend = backend
-        try await Array(directories).innermost.concurrentMap { try await backend.createDirectory(at: $0) }
+        try await Array(directories).innermost.concurrentMap { [backend] in try await backend.createDirectory(at: $0) }
     }
 
     /// Lists the directory.
@@ -121,8 +120,7 @@ extension DocumentRegistrationHooks {
 
     /// Creates both directories concurrently.
     public func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
-        let backend = backend
-        try await [hierarchy.syncChanges(client), hierarchy.syncCommands(client)].concurrentMap {
+        try await [hierarchy.syncChanges(client), hierarchy.syncCommands(client)].concurrentMap { [backend] in
             try await backend.createDirectory(at: $0)
         }
     }
@@ -136,9 +134,8 @@ extension DocumentRegistrationHooks {
     public func listApplicationClients(
         _ application: ApplicationHierarchy
     ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)] {
-        let backend = backend
         let clients = try await backend.list(application.clientDevices).directoryIdentifiers
-        let infos = try await clients.concurrentMap {
+        let infos = try await clients.concurrentMap { [backend] in
             try await backend.smallFile(at: application.deviceInfo($0), isReplaced: true)
         }
         return zip(clients, infos).map { ($0, $1) }

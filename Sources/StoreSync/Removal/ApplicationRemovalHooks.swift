@@ -32,8 +32,7 @@ extension ApplicationRemovalHooks {
 
     /// Removes the items concurrently.
     public func removeApplicationContent(_ paths: [RemotePath]) async throws {
-        let backend = backend
-        try await paths.concurrentMap { try await backend.remove($0) }
+        try await paths.concurrentMap { [backend] in try await backend.remove($0) }
     }
 
     /// Removes the directory.

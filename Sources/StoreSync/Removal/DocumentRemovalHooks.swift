@@ -72,8 +72,7 @@ extension DocumentRemovalHooks {
     private func items(
         in directories: [RemotePath]
     ) async throws -> (files: [RemotePath], directories: [RemotePath]) {
-        let backend = backend
-        let listed = try await directories.concurrentMap { directory in
+        let listed = try await directories.concurrentMap { [backend] directory in
             try await (backend.list(directory) ?? []).map { (try directory.appending($0.name), $0.kind) }
         }.flatMap(\.self)
         return (
@@ -84,8 +83,7 @@ extension DocumentRemovalHooks {
 
     /// Removes the items concurrently.
     public func removeDocumentContent(_ paths: [RemotePath]) async throws {
-        let backend = backend
-        try await paths.concurrentMap { try await backend.remove($0) }
+        try await paths.concurrentMap { [backend] in try await backend.remove($0) }
     }
 
     /// Moves the document's directory.
