@@ -11,7 +11,7 @@ import ThreadSupport
 /// reads only that file. SQLite copies no newer pages into the file until the transaction ends, and writers append to
 /// the log. So the file is read in place, without a copy on this device.
 ///
-/// The log grows meanwhile, so the transaction is limited. After ``HeldStore/maximumDuration`` or ``maximumLogBytes`` the state
+/// The log grows meanwhile, so the transaction is limited. After ``TakenStore/maximumHold`` or ``maximumLogBytes`` the state
 /// is copied, the transaction ends, and reads continue from the copy. A database with a rollback journal is never held,
 /// since its writers would have to wait.
 ///

@@ -3,7 +3,7 @@ import ContentDigests
 /// One state of a store that is read in place, while other programs may write to the store.
 ///
 /// How a state lasts while others write depends on the kind of store. None lasts for long: the state is copied after
-/// ``maximumDuration``, and reads continue from the copy.
+/// ``TakenStore/maximumHold``, and reads continue from the copy.
 protocol HeldStore: AnyObject, Sendable {
     /// The store.
     var store: LocalStore { get }
@@ -42,9 +42,4 @@ protocol HeldStore: AnyObject, Sendable {
     ///
     /// Blocks.
     func release()
-}
-
-extension HeldStore {
-    /// The maximum duration for which a state is held before it's copied.
-    static var maximumDuration: Duration { .seconds(30) }
 }

@@ -14,8 +14,8 @@ enum LocalFile {
     }
 
     /// Creates an empty file, or throws if something exists at the path.
-    static func create(_ path: String, permissions: FilePermissions = .ownerReadWrite) throws {
-        _ = try writing(path) { () throws(Errno) in try OpenFile(creating: path, permissions: permissions) }
+    static func create(_ path: String) throws {
+        _ = try writing(path) { () throws(Errno) in try OpenFile(creating: path) }
     }
 
     /// Creates a directory that only this user can access, and those above it, unless it exists.

@@ -10,6 +10,9 @@ enum TakenStore: Sendable {
     /// Read from a copy.
     case copied(StoreSnapshot)
 
+    /// The maximum duration for which a state is held before it's copied.
+    private static let maximumHold = Duration.seconds(30)
+
     /// Takes the current state of a store, which may be open and written to.
     ///
     /// Blocks.
@@ -26,7 +29,7 @@ enum TakenStore: Sendable {
         return .copied(try StoreSnapshot.take(of: store, at: copy))
     }
 
-    /// Runs `body`, which reads the store, and copies a held store when ``HeldStore/maximumDuration`` is over.
+    /// Runs `body`, which reads the store, and copies a held store when ``maximumHold`` is over.
     ///
     /// Reads alone couldn't do that while `body` waits for a server.
     ///
@@ -48,11 +51,11 @@ enum TakenStore: Sendable {
 
     /// Copies a held store after some time, unless the task is cancelled before.
     private static func copy(
-        _ store: some HeldStore,
+        _ store: any HeldStore,
         by clock: any Clock<Duration>,
         on executor: (any TaskExecutor)?
     ) async throws {
-        try await clock.sleep(for: type(of: store).maximumDuration)
+        try await clock.sleep(for: maximumHold)
         try await runBlocking(on: executor) { try store.copy() }
     }
 
