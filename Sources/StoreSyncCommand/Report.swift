@@ -49,7 +49,7 @@ extension Report {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .iso8601
-        // Everything we print is strings, numbers and booleans, which always encode.
+        // What is printed always encodes: infinite numbers, which JSON lacks, are strings or objects.
         guard let data = try? encoder.encode(object) else { preconditionFailure("a result could not be encoded") }
         try StandardOutput.write([String(decoding: data, as: UTF8.self).jsonWithoutControls])
     }
