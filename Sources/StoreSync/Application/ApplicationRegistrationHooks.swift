@@ -271,15 +271,12 @@ extension ApplicationRegistrationHooks {
 
     /// Lists the two directories that contain others.
     public func missingParts(_ hierarchy: ApplicationHierarchy) async throws -> Set<RemotePath>? {
-        async let root = backend.list(hierarchy.root)
-        async let information = backend.list(hierarchy.information)
+        async let root = backend.paths(in: hierarchy.root)
+        async let information = backend.paths(in: hierarchy.information)
         let (inRoot, inInformation) = try await (root, information)
         guard let inRoot else { return nil }
-        let present =
-            Set(inRoot.compactMap { try? hierarchy.root.appending($0.name) })
-            .union((inInformation ?? []).compactMap { try? hierarchy.information.appending($0.name) })
         let parts = hierarchy.directories.dropFirst() + [hierarchy.readMe, hierarchy.keychains]
-        return Set(parts).subtracting(present)
+        return Set(parts).subtracting(inRoot + (inInformation ?? []))
     }
 
     /// Lists the clients' directories.
@@ -294,6 +291,11 @@ extension ApplicationRegistrationHooks {
 }
 
 extension RemoteBackend {
+    /// The paths of the items in a directory; `nil` if it doesn't exist.
+    func paths(in directory: RemotePath) async throws -> [RemotePath]? {
+        try await list(directory)?.compactMap { try? directory.appending($0.name) }
+    }
+
     /// Writes a file unless it exists.
     ///
     /// Returns whether it was written.

@@ -72,12 +72,9 @@ extension DocumentRegistrationHooks {
 
     /// Lists the two directories that contain others.
     public func missingDirectories(_ hierarchy: DocumentHierarchy) async throws -> Set<RemotePath> {
-        async let root = backend.list(hierarchy.root)
-        async let temporary = backend.list(hierarchy.temporaryFiles)
-        let (inRoot, inTemporary) = try await (root ?? [], temporary ?? [])
-        let present =
-            Set(inRoot.compactMap { try? hierarchy.root.appending($0.name) })
-            .union(inTemporary.compactMap { try? hierarchy.temporaryFiles.appending($0.name) })
+        async let root = backend.paths(in: hierarchy.root)
+        async let temporary = backend.paths(in: hierarchy.temporaryFiles)
+        let present = try await (root ?? []) + (temporary ?? [])
         return Set(hierarchy.directories.dropFirst()).subtracting(present)
     }
 
