@@ -233,9 +233,9 @@ extension ApplicationRegistrationOperation {
             // The refusal may be the answer to our own request, which a retry sent twice.
             return try await hooks.fetchRegistration(hierarchy) == new.registration.bytes
         }
-        guard let name = staged?.name else { return true }
-        staged = nil
-        try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
+        if let name = staged.take()?.name {
+            try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
+        }
         return true
     }
 
@@ -269,8 +269,7 @@ extension ApplicationRegistrationOperation {
     }
 
     func removeStaged() async {
-        guard let (name, aside, context) = staged else { return }
-        staged = nil
+        guard let (name, aside, context) = staged.take() else { return }
         guard (try? await hooks.removeStagedApplication(at: aside.root)) != nil else { return }
         try? await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
     }
