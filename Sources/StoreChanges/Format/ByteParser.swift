@@ -2,31 +2,24 @@ import ByteCoding
 
 /// Parses the parts of a change set, which may come from anyone: whatever is malformed is refused with its position.
 struct ByteParser {
-    /// Returns the next bytes; an empty array at the end.
-    typealias Source = () throws -> [UInt8]
-
-    private let source: Source
-    private var buffer: ArraySlice<UInt8> = []
-    /// The next byte in the buffer.
-    private var index = 0
-    /// How many bytes there were before the buffer.
-    private var offset: Int64 = 0
+    private let input: ArraySlice<UInt8>
+    /// The next byte.
+    private var index: Int
     /// The client of the last name: most names of a set have the same.
     private var lastClient = ClientID(rawValue: "")
 
-    init(_ source: @escaping Source) { self.source = source }
-
-    /// Parses bytes that are in memory.
     init(_ bytes: ArraySlice<UInt8>) {
-        self.init { [] }
-        buffer = bytes
+        input = bytes
         index = bytes.startIndex
     }
 
     init(_ bytes: [UInt8]) { self.init(bytes[...]) }
 
     /// How many bytes were parsed.
-    var position: Int64 { offset + Int64(index - buffer.startIndex) }
+    private var position: Int { index - input.startIndex }
+
+    /// Whether all bytes are parsed.
+    var isAtEnd: Bool { index == input.endIndex }
 
     /// The deepest nesting of names: a name may contain names of rows that its key refers to.
     static let maximumDepth = 16
@@ -42,43 +35,19 @@ struct ByteParser {
         )
     }
 
-    private mutating func fill() throws {
-        guard index == buffer.endIndex else { return }
-        offset += Int64(buffer.count)
-        buffer = try source()[...]
-        index = buffer.startIndex
-    }
-
-    /// Whether all bytes are parsed.
-    mutating func isAtEnd() throws -> Bool {
-        try fill()
-        return index == buffer.endIndex
-    }
-
     mutating func byte(_ what: @autoclosure () -> String) throws -> UInt8 {
-        if index == buffer.endIndex {
-            try fill()
-            guard index < buffer.endIndex else { throw malformed("\(what()) is missing") }
-        }
+        guard !isAtEnd else { throw malformed("\(what()) is missing") }
         defer { index += 1 }
-        return buffer[index]
+        return input[index]
     }
 
-    /// Parses bytes; memory is only allocated for bytes that exist.
     mutating func raw(_ count: Int, _ what: @autoclosure () -> String) throws -> [UInt8] {
-        if count <= buffer.endIndex - index {
-            defer { index += count }
-            return Array(buffer[index..<index + count])
+        guard count <= input.endIndex - index else {
+            index = input.endIndex
+            throw malformed("\(what()) is cut off")
         }
-        var bytes: [UInt8] = []
-        while bytes.count < count {
-            try fill()
-            guard index < buffer.endIndex else { throw malformed("\(what()) is cut off") }
-            let end = min(buffer.endIndex, index + count - bytes.count)
-            bytes += buffer[index..<end]
-            index = end
-        }
-        return bytes
+        defer { index += count }
+        return Array(input[index..<index + count])
     }
 
     mutating func number(_ what: @autoclosure () -> String) throws -> UInt64 {
@@ -143,8 +112,8 @@ struct ByteParser {
 
     private mutating func client(_ what: String) throws -> ClientID {
         let length = try count("the length of \(what)", atMost: Self.maximumNameLength)
-        if length <= buffer.endIndex - index,
-            buffer[index..<index + length].elementsEqual(lastClient.rawValue.utf8)
+        if length <= input.endIndex - index,
+            input[index..<index + length].elementsEqual(lastClient.rawValue.utf8)
         {
             index += length
             return lastClient

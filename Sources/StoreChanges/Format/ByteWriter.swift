@@ -1,5 +1,3 @@
-import ByteCoding
-
 /// Encodes the parts of a change set.
 ///
 /// <doc:ChangeSetFormat> has the layout byte by byte.
@@ -8,12 +6,6 @@ struct ByteWriter {
 
     /// - Parameter count: About how many bytes will be written.
     init(capacity count: Int = 0) { bytes.reserveCapacity(count) }
-
-    /// Removes and returns what was written.
-    mutating func take() -> [UInt8] {
-        defer { bytes = [] }
-        return bytes
-    }
 
     /// Discards what was written, and keeps its memory.
     mutating func clear() { bytes.removeAll(keepingCapacity: true) }

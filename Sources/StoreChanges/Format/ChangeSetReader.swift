@@ -1,14 +1,14 @@
-/// Reads a change set piece by piece, so that no more than the largest row is in memory.
+/// Reads the changes of a set one after the other, so that one of them is in memory at a time.
 ///
 /// Only the one form that ``ChangeSetWriter`` writes is accepted, so that no two forms of a set have two digests.
-package struct ChangeSetReader {
+struct ChangeSetReader {
     /// The largest number of columns of a table: SQLite's own limit.
     static let maximumColumns = 32_767
     /// The largest number of clients that a set may have seen.
     static let maximumClients = 65_536
 
     /// Everything but the changes.
-    package let header: SyncChangeSet.Header
+    let header: SyncChangeSet.Header
 
     private var parser: ByteParser
     private var table: (name: String, columns: [String])?
@@ -19,18 +19,12 @@ package struct ChangeSetReader {
 
     /// Reads the beginning of a set.
     ///
-    /// - Parameter source: Returns the next bytes; an empty array at the end.
-    /// - Throws: ``StoreChangesError`` with `corrupt` or `unsupportedFormat`, and what `source` throws.
-    package init(_ source: @escaping () throws -> [UInt8]) throws {
-        var parser = ByteParser(source)
+    /// - Parameter bytes: The set's bytes.
+    /// - Throws: ``StoreChangesError`` with `corrupt` or `unsupportedFormat`.
+    init(_ bytes: [UInt8]) throws {
+        var parser = ByteParser(bytes)
         header = try Self.header(&parser)
         self.parser = parser
-    }
-
-    /// Reads the beginning of a set that is in memory.
-    init(bytes: [UInt8]) throws {
-        var rest: [UInt8]? = bytes
-        try self.init { rest.take() ?? [] }
     }
 
     private static func header(_ parser: inout ByteParser) throws -> SyncChangeSet.Header {
@@ -108,8 +102,8 @@ package struct ChangeSetReader {
 
     /// Reads the next change; `nil` at the end of the set, after which there must be nothing.
     ///
-    /// - Throws: ``StoreChangesError`` with `corrupt`, and what the source throws.
-    package mutating func next() throws -> Change? {
+    /// - Throws: ``StoreChangesError`` with `corrupt`.
+    mutating func next() throws -> Change? {
         guard !isFinished else { return nil }
         while true {
             if let current = table {
@@ -123,7 +117,7 @@ package struct ChangeSetReader {
                 switch try parser.byte("the beginning of a table") {
                 case 0:
                     isFinished = true
-                    guard try parser.isAtEnd() else { throw parser.malformed("there are bytes after the end") }
+                    guard parser.isAtEnd else { throw parser.malformed("there are bytes after the end") }
                     return nil
                 case 1:
                     table = try nextTable()
@@ -254,7 +248,7 @@ extension SyncChangeSet {
     ///
     /// - Throws: ``StoreChangesError`` with `corrupt` or `unsupportedFormat`.
     package init(decoding bytes: [UInt8]) throws {
-        var reader = try ChangeSetReader(bytes: bytes)
+        var reader = try ChangeSetReader(bytes)
         var changes: [Change] = []
         while let change = try reader.next() { changes.append(change) }
         self.init(reader.header, changes)

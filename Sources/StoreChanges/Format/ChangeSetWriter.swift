@@ -1,24 +1,12 @@
-import ByteCoding
-
-/// Writes a change set piece by piece, so that no more than the largest row is in memory.
-///
-/// Changes come grouped by table, the tables in the order of their names:
-///
-/// ```swift
-/// var writer = ChangeSetWriter(header)
-/// try writer.beginTable("notes", columns: ["body", "title"])
-/// writer.append(name, .insert(row))
-/// let bytes = writer.finish()
-/// ```
-package struct ChangeSetWriter {
+/// Writes a change set: its header, then the changes of one table after the other.
+struct ChangeSetWriter {
     static let magic = Array("SSCS".utf8)
     static let version: UInt8 = 1
 
     private var writer = ByteWriter()
-    private var table: (name: String, columns: [String])?
 
     /// Begins a set.
-    package init(_ header: SyncChangeSet.Header) {
+    init(_ header: SyncChangeSet.Header) {
         writer.raw(Self.magic)
         writer.byte(Self.version)
         writer.text(header.id.client.rawValue)
@@ -37,41 +25,32 @@ package struct ChangeSetWriter {
         writer.counted(header.schemaDescription?.encoded ?? [])
     }
 
-    /// Begins the changes of a table.
+    /// Writes the changes of a table, whose name is greater than the last table's.
     ///
-    /// - Parameters:
-    ///   - name: The table's name, greater than the last table's.
-    ///   - columns: The names of the columns outside the key, in ascending order. An inserted row has them all, or none of
-    ///     them if it has no key.
-    package mutating func beginTable(_ name: String, columns: [String]) {
-        precondition(table.map { $0.name.precedes(name) } ?? true, "tables are written in the order of their names")
-        endTable()
-        table = (name, columns)
+    /// An inserted row has all columns that the changes name, or none of them if it has no key.
+    mutating func append(_ changes: [Change], of table: String) {
+        let columns = changes.columns
         writer.byte(1)
-        writer.text(name)
+        writer.text(table)
         writer.count(columns.count)
         for column in columns { writer.text(column) }
+        for change in changes { append(change, columns) }
+        writer.byte(0)
     }
 
-    private mutating func endTable() {
-        if table.take() != nil { writer.byte(0) }
-    }
-
-    /// Writes a change of the current table.
-    package mutating func append(_ name: RowName, _ edit: Edit) {
-        guard let table else { preconditionFailure("a change outside a table") }
-        switch edit {
+    private mutating func append(_ change: Change, _ columns: [String]) {
+        switch change.edit {
         case .insert(let row):
-            writer.byte(row.cells.isEmpty && !table.columns.isEmpty ? 4 : 1)
-            writer.name(name)
-            append(row, row.cells.isEmpty ? [] : table.columns)
+            writer.byte(row.cells.isEmpty && !columns.isEmpty ? 4 : 1)
+            writer.name(change.row)
+            append(row, row.cells.isEmpty ? [] : columns)
         case .update(let cells):
             writer.byte(2)
-            writer.name(name)
-            append(cells, table.columns)
+            writer.name(change.row)
+            append(cells, columns)
         case .delete(let row):
             writer.byte(row.left.isEmpty ? 3 : 5)
-            writer.name(name)
+            writer.name(change.row)
             append(row)
         }
     }
@@ -119,14 +98,10 @@ package struct ChangeSetWriter {
         }
     }
 
-    /// Removes and returns the bytes written so far, to write them elsewhere.
-    package mutating func take() -> [UInt8] { writer.take() }
-
-    /// Ends the set, and returns the bytes that weren't taken.
-    package mutating func finish() -> [UInt8] {
-        endTable()
+    /// Ends the set, and returns its bytes.
+    mutating func finish() -> [UInt8] {
         writer.byte(0)
-        return writer.take()
+        return writer.bytes
     }
 }
 
@@ -149,8 +124,7 @@ extension SyncChangeSet {
     package var encoded: [UInt8] {
         var writer = ChangeSetWriter(header)
         for (table, changes) in Dictionary(grouping: changes, by: \.table).sorted(by: { $0.key.precedes($1.key) }) {
-            writer.beginTable(table, columns: changes.columns)
-            for change in changes { writer.append(change.row, change.edit) }
+            writer.append(changes, of: table)
         }
         return writer.finish()
     }

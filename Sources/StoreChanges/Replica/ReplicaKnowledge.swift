@@ -65,7 +65,7 @@ extension ClientHead {
     package init(decoding bytes: [UInt8]) throws {
         var parser = ByteParser(bytes)
         self = try parser.head()
-        guard try parser.isAtEnd() else { throw parser.malformed("there are bytes after the head") }
+        guard parser.isAtEnd else { throw parser.malformed("there are bytes after the head") }
     }
 }
 

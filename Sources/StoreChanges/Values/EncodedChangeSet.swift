@@ -10,7 +10,7 @@ package struct EncodedChangeSet: Hashable, ChangeSetSource {
     /// - Parameter bytes: The set's bytes.
     /// - Throws: ``StoreChangesError`` with `corrupt` or `unsupportedFormat`.
     package init(decoding bytes: [UInt8]) throws {
-        var reader = try ChangeSetReader(bytes: bytes)
+        var reader = try ChangeSetReader(bytes)
         var count = 0
         while try reader.next() != nil { count += 1 }
         (header, encoded, changeCount) = (reader.header, bytes, count)

@@ -19,24 +19,6 @@ struct ChangeSetFormatTests {
         #expect(read.encoded == bytes)
     }
 
-    @Test("A set arrives the same in pieces of any size")
-    func pieces() throws {
-        var random = SplitMix64(seed: 1)
-        let set = random.changeSet()
-        let bytes = set.encoded
-        for size in [1, 2, 7, 64] {
-            var rest = bytes[...]
-            var reader = try ChangeSetReader {
-                defer { rest = rest.dropFirst(size) }
-                return Array(rest.prefix(size))
-            }
-            var changes: [Change] = []
-            while let change = try reader.next() { changes.append(change) }
-            #expect(reader.header == set.header)
-            #expect(Set(changes) == Set(set.changes))
-        }
-    }
-
     @Test("A set that is cut off is refused, with the position", arguments: 0..<20 as Range<UInt64>)
     func truncated(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
