@@ -29,34 +29,6 @@ struct ReplicaPending {
         return row.map { ($0.bytes(0) ?? [], $0.integer(1) == 1) }
     }
 
-    /// Calls `body` with each row of a table, and what the store held for it, the rows that it didn't have left out.
-    ///
-    /// Nothing may be written meanwhile.
-    func forEachBase(of table: String, _ body: (RowReference, [UInt8]) throws -> Void) throws {
-        try db.forEach(
-            """
-            SELECT name, image FROM rows r
-            WHERE tbl = ?1 AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.tbl = ?1 AND p.name = r.name)
-            UNION ALL SELECT name, image FROM pending WHERE tbl = ?1 AND image IS NOT NULL
-            """,
-            [try state.table(table)]
-        ) { try body(RowReference(table, RowName(decoding: $0.bytes(0) ?? [])), $0.bytes(1) ?? []) }
-    }
-
-    /// Calls `body` with each row without a key of a table, and how often the store had it; often 0.
-    ///
-    /// Nothing may be written meanwhile.
-    func forEachBaseCount(of table: String, _ body: (RowReference, Int) throws -> Void) throws {
-        try db.forEach(
-            """
-            SELECT name, count FROM counts c
-            WHERE tbl = ?1 AND NOT EXISTS (SELECT 1 FROM pending_counts p WHERE p.tbl = ?1 AND p.name = c.name)
-            UNION ALL SELECT name, count FROM pending_counts WHERE tbl = ?1
-            """,
-            [try state.table(table)]
-        ) { try body(RowReference(table, RowName(decoding: $0.bytes(0) ?? [])), Int($0.integer(1) ?? 0)) }
-    }
-
     /// How often the store had a row without a key.
     func baseCount(_ row: RowReference) throws -> Int {
         let values = try db.first("SELECT count FROM pending_counts WHERE tbl = ? AND name = ?", try state.key(row))
