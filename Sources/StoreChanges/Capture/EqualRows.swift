@@ -136,7 +136,7 @@ struct EqualRows {
         let condition = keepsNumbers ? "AND number IS NULL" : ""
         let sql = "SELECT name, image FROM rows WHERE tbl = ? \(condition) ORDER BY name DESC"
         try state.db.forEach(sql, [try state.table(name)]) { values in
-            let (row, image) = (try RowName(decoding: values.bytes(0) ?? []), values.bytes(1) ?? [])
+            let (row, image) = (try values.rowName(0), values.bytes(1) ?? [])
             table.candidates[row] = image
             table.names[image, default: []].append(row)
         }
@@ -242,7 +242,7 @@ struct EqualRows {
         let sql = "SELECT name, image FROM rows WHERE tbl = ? ORDER BY name DESC"
         try state.db.forEach(sql, [try state.table(table)]) { values in
             let key = try key(of: schema.cells(values.bytes(1) ?? []), without: columns, in: table)
-            orphans[key, default: []].append(try RowName(decoding: values.bytes(0) ?? []))
+            orphans[key, default: []].append(try values.rowName(0))
         }
         tables[table]?.orphans[Set(columns.keys)] = orphans
     }

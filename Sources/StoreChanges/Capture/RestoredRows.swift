@@ -23,7 +23,7 @@ struct RestoredRows {
             WHERE p.image IS NULL AND n.number IS NULL AND n.wish IS NOT NULL
             """
         ) { values in
-            let name = try RowName(decoding: values.bytes(1) ?? [])
+            let name = try values.rowName(1)
             guard case .numbered(client, _) = name, let wish = values.integer(2) else { return }
             names[state.tableName(values.integer(0)), default: [:]][wish] = name
         }

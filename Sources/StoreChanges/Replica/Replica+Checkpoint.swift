@@ -27,13 +27,13 @@ extension Replica {
             "DELETE FROM sets WHERE NOT \(ReplicaLog.Origin.isShared) AND \(ReplicaLog.Status.isNotIntegrated)"
         )
         try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
-        try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")
+        try db.execute("UPDATE sets SET bytes = NULL WHERE \(ReplicaLog.Status.isStable)")
         if let stable = try ReplicaKnowledge(db).read().stable {
             // They never count again, and only the device that captured them captures them again.
             try db.execute(
                 """
                 UPDATE sets SET bytes = NULL
-                WHERE status = \(ReplicaLog.Status.void.rawValue) AND (stamp, client, sequence) <= (?, ?, ?)
+                WHERE \(ReplicaLog.Status.isVoid) AND (stamp, client, sequence) <= (?, ?, ?)
                 """,
                 stable.position.values
             )
@@ -71,15 +71,9 @@ extension Replica {
 
     /// Notes which sets are in the store, the maker's own among them: for the device that joins they are another device's.
     private static func noteStoreSeen(_ db: SQLConnection, by client: ClientID) throws {
-        var seen: [ClientID: SeenSet] = [:]
-        if let bytes = try ReplicaFact.seen.read(db) {
-            var parser = ByteParser(bytes)
-            seen = try parser.vector()
-        }
+        var seen = try ReplicaFact.seen.read(db).map { try [ClientID: SeenSet](decoding: $0) } ?? [:]
         seen[client] = try knownSets(db, where: ReplicaLog.Status.isIntegrated)[client]
-        var writer = ByteWriter()
-        writer.vector(seen)
-        try ReplicaFact.seen.write(writer.bytes, db)
+        try ReplicaFact.seen.write(seen.encoded, db)
     }
 
     /// Refuses a checkpoint with numbers or digests that no replica has: it comes from another device.
@@ -131,7 +125,7 @@ extension Replica {
         // A client that lost its replica never gives a name again.
         var counter: Int64 = 0
         try db.forEach("SELECT name FROM numbers") { values in
-            guard case .numbered(client, let number) = try RowName(decoding: values.bytes(0) ?? []),
+            guard case .numbered(client, let number) = try values.rowName(0),
                 RowName.counter(in: number) <= RowName.greatestCounter
             else { return }
             counter = max(counter, RowName.counter(in: number))

@@ -20,8 +20,7 @@ extension Replica {
 
     /// What merging a set overwrote or left out.
     func conflicts(of set: SetID) throws -> Set<Conflict> {
-        let values: [StoredValue] = [.text(set.client.rawValue), .integer(Int64(clamping: set.sequence))]
-        let entries = try db.all("\(Self.selectConflicts) WHERE client = ? AND sequence = ?", values)
+        let entries = try db.all("\(Self.selectConflicts) WHERE client = ? AND sequence = ?", set.values)
         return Set(try entries.compactMap { try conflict($0)?.conflict })
     }
 
@@ -42,7 +41,7 @@ extension Replica {
         else { return nil }
         let conflict = Conflict(
             rule,
-            RowReference(state.tableName(values.integer(2)), try RowName(decoding: values.bytes(3) ?? [])),
+            RowReference(state.tableName(values.integer(2)), try values.rowName(3)),
             lost: try [String: Cell](decoding: values.bytes(4) ?? []),
             kept: try [String: Cell](decoding: values.bytes(5) ?? []),
             by: author.set

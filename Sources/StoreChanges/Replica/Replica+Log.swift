@@ -38,7 +38,7 @@ extension Replica {
             UPDATE sets SET bytes = NULL
             WHERE client = ? AND sequence <= ? AND \(ReplicaLog.Status.isStable) AND bytes IS NOT NULL
             """,
-            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+            SetID(client, sequence).values
         )
     }
 
@@ -46,7 +46,7 @@ extension Replica {
     private func ownSet(_ sequence: UInt64) throws -> SeenSet? {
         try db.first(
             "SELECT digest FROM sets WHERE client = ? AND sequence = ? AND \(ReplicaLog.Status.isIntegrated)",
-            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+            SetID(client, sequence).values
         ).map { SeenSet(sequence, try $0.digest(0)) }
     }
 
@@ -82,12 +82,12 @@ extension Replica {
     }
 
     private func digest(at prefix: StablePrefix) throws -> StateDigest? {
-        let position = prefix.position.values
+        let position = prefix.position
         let condition = "\(ReplicaLog.Status.isIntegrated) AND (stamp, client, sequence) <= (?, ?, ?)"
-        guard try Self.knownSets(db, where: condition, position) == prefix.vector else { return nil }
+        guard try Self.knownSets(db, where: condition, position.values) == prefix.vector else { return nil }
         return try db.first(
-            "SELECT sum FROM sets WHERE \(ReplicaLog.Status.isIntegrated) AND stamp = ? AND client = ? AND sequence = ?",
-            position
+            "SELECT sum FROM sets WHERE \(ReplicaLog.Status.isIntegrated) AND \(SetPosition.condition)",
+            position.values
         )?.bytes(0).flatMap(StateDigest.init)
     }
 

@@ -314,10 +314,7 @@ package final class Replica {
     }
 
     private func storedSeen() throws -> [ClientID: SeenSet]? {
-        try ReplicaFact.seen.read(db).map { bytes in
-            var parser = ByteParser(bytes)
-            return try parser.vector()
-        }
+        try ReplicaFact.seen.read(db).map { try [ClientID: SeenSet](decoding: $0) }
     }
 
     /// Records what the store has seen, before it may lack anything.
@@ -328,10 +325,9 @@ package final class Replica {
     }
 
     private func setStoreSeen(_ seen: [ClientID: SeenSet]) throws {
-        var writer = ByteWriter()
-        writer.vector(seen)
-        guard try ReplicaFact.seen.read(db) != writer.bytes else { return }
-        try ReplicaFact.seen.write(writer.bytes, db)
+        let encoded = seen.encoded
+        guard try ReplicaFact.seen.read(db) != encoded else { return }
+        try ReplicaFact.seen.write(encoded, db)
     }
 
     // MARK: Inspecting

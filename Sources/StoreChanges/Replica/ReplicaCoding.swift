@@ -18,6 +18,12 @@ extension [StoredValue] {
         return number
     }
 
+    /// The name of a row in a column.
+    func rowName(_ index: Int) throws -> RowName { try RowName(decoding: bytes(index) ?? []) }
+
+    /// The client in a column.
+    func client(_ index: Int) -> ClientID { ClientID(rawValue: text(index) ?? "") }
+
     /// The digest in a column.
     func digest(_ index: Int) throws -> SetDigest {
         guard let digest = bytes(index).flatMap(SetDigest.init(stored:)) else { throw StoreChangesError.damagedReplica }

@@ -11,7 +11,7 @@ struct ReplicaKnowledge {
             knowledge.heads[head.client] = head
         }
         for values in try db.all("SELECT client, sequence FROM removals") {
-            knowledge.removals[ClientID(rawValue: values.text(0) ?? "")] = try values.number(1)
+            knowledge.removals[values.client(0)] = try values.number(1)
         }
         knowledge.stable = try ReplicaFact.stable.read(db).map { bytes in
             var parser = ByteParser(bytes)
@@ -69,8 +69,22 @@ extension ClientHead {
     }
 }
 
+extension [ClientID: SeenSet] {
+    /// The last sets of clients, in ascending order of the clients.
+    var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.vector(self)
+        return writer.bytes
+    }
+
+    init(decoding bytes: [UInt8]) throws {
+        var parser = ByteParser(bytes)
+        self = try parser.vector()
+    }
+}
+
 extension ByteWriter {
-    mutating func vector(_ vector: [ClientID: SeenSet]) {
+    fileprivate mutating func vector(_ vector: [ClientID: SeenSet]) {
         count(vector.count)
         for (client, seen) in vector.sorted(by: { $0.key < $1.key }) {
             set(SetID(client, seen.sequence))
@@ -103,7 +117,7 @@ extension ByteWriter {
 }
 
 extension ByteParser {
-    mutating func vector() throws -> [ClientID: SeenSet] {
+    fileprivate mutating func vector() throws -> [ClientID: SeenSet] {
         var vector: [ClientID: SeenSet] = [:]
         for _ in 0..<(try count("the number of clients", atMost: .max)) {
             let set = try set()

@@ -9,6 +9,8 @@ extension ReplicaLog.Status {
     static let isNotStable = "status IN (\(waiting.rawValue), \(integrated.rawValue), \(void.rawValue))"
     /// The condition that a set isn't ready yet.
     static let isWaiting = "status = \(waiting.rawValue)"
+    /// The condition that a set may count.
+    static let isNotVoid = "status <> \(void.rawValue)"
     /// The condition that a set is void.
     static let isVoid = "status = \(void.rawValue)"
     /// The condition that a set is integrated and can't be undone any more.
@@ -20,6 +22,10 @@ extension ReplicaLog.Origin {
     static let isShared = "origin NOT IN (\(captured.rawValue), \(withdrawn.rawValue))"
     /// The condition that a set wasn't captured here.
     static let isForeign = "origin = \(otherDevice.rawValue)"
+    /// The condition that a set was captured here, and no other device knows it.
+    static let isCaptured = "origin = \(captured.rawValue)"
+    /// The condition that a set was captured here, and this device has taken it back.
+    static let isWithdrawn = "origin = \(withdrawn.rawValue)"
     /// The condition that a set was captured here, and its edits aren't in a later set.
     static let isNotCapturedAgain =
         "origin IN (\(captured.rawValue), \(published.rawValue), \(withdrawn.rawValue))"

@@ -17,8 +17,7 @@ extension ReplicaLog {
             (client, sequence, stamp, rule, tbl, name, lost, kept, other_client, other_sequence, other_stamp)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [.text(set.client.rawValue), .integer(Int64(clamping: set.sequence)), .integer(Int64(stamp.rawValue))]
-                + content + values(of: other)
+            set.values + [.integer(Int64(stamp.rawValue))] + content + values(of: other)
         )
     }
 
@@ -36,10 +35,8 @@ extension ReplicaLog {
                 )
             ) ORDER BY number
             """,
-            [
-                .text(set.id.client.rawValue), .integer(Int64(clamping: set.id.sequence)),
-                .integer(Int64(set.stamp.rawValue)),
-            ] + Conflict.Rule.ofVoidSets.map { .text($0.rawValue) }
+            set.id.values + [.integer(Int64(set.stamp.rawValue))]
+                + Conflict.Rule.ofVoidSets.map { .text($0.rawValue) }
         )
         var numbers = Dictionary(grouping: former) { $0.dropFirst() }.mapValues { $0.map { $0[0] } }
         for (conflict, other) in conflicts {
@@ -86,9 +83,6 @@ extension ReplicaLog {
 
     private func values(of author: ChangeAuthor?) -> [StoredValue] {
         guard let author else { return [.null, .null, .null] }
-        return [
-            .text(author.set.client.rawValue), .integer(Int64(clamping: author.set.sequence)),
-            .integer(Int64(author.time.rawValue)),
-        ]
+        return author.set.values + [.integer(Int64(author.time.rawValue))]
     }
 }

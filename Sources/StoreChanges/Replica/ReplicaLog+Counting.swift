@@ -6,36 +6,29 @@ extension ReplicaLog {
         return (UInt64(values?.integer(0) ?? 0), values?.integer(1) ?? 0)
     }
 
-    /// Whether a set is integrated.
-    func counts(_ reference: SetReference) throws -> Bool {
-        try db.first(
-            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND \(Status.isIntegrated)",
-            reference.values
-        ) != nil
+    /// Whether a set is there that fulfils a condition in SQL.
+    func has(_ reference: SetReference, where condition: String) throws -> Bool {
+        try db.first("SELECT 1 FROM sets WHERE \(SetReference.condition) AND \(condition)", reference.values) != nil
     }
 
-    /// Whether a set is there that other devices may know.
-    func isShared(_ reference: SetReference) throws -> Bool {
-        try db.first(
-            "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND \(Origin.isShared)",
-            reference.values
-        ) != nil
+    /// Whether a set is integrated.
+    func counts(_ reference: SetReference) throws -> Bool { try has(reference, where: Status.isIntegrated) }
+
+    /// Whether a set was void when the sets were judged last.
+    func isVoid(_ reference: SetReference) throws -> Bool { try has(reference, where: Status.isVoid) }
+
+    private func has(_ position: SetPosition, where condition: String) throws -> Bool {
+        try db.first("SELECT 1 FROM sets WHERE \(SetPosition.condition) AND \(condition)", position.values) != nil
     }
 
     /// Whether a set of a number and a time is integrated.
     func counts(_ set: SetID, at stamp: Stamp) throws -> Bool {
-        try db.first(
-            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND \(Status.isIntegrated)",
-            SetPosition(stamp, set).values
-        ) != nil
+        try has(SetPosition(stamp, set), where: Status.isIntegrated)
     }
 
     /// Whether a set of a number and a time is void; another one of both may be integrated.
     func isVoid(_ set: SetID, at stamp: Stamp) throws -> Bool {
-        try db.first(
-            "SELECT 1 FROM sets WHERE stamp = ? AND client = ? AND sequence = ? AND \(Status.isVoid)",
-            SetPosition(stamp, set).values
-        ) != nil
+        try has(SetPosition(stamp, set), where: Status.isVoid)
     }
 
     /// The sets of a status that weren't captured here.
@@ -44,6 +37,6 @@ extension ReplicaLog {
             "SELECT client, sequence, digest FROM sets WHERE status = ? AND \(Origin.isForeign)",
             [.integer(status.rawValue)]
         )
-        return Set(try rows.map { SetReference(ClientID(rawValue: $0.text(0) ?? ""), try $0.seenSet(1)) })
+        return Set(try rows.map { SetReference($0.client(0), try $0.seenSet(1)) })
     }
 }

@@ -40,11 +40,11 @@ extension ReplicaLog {
         for (name, table) in state.schema.tables {
             let id = try state.table(name)
             try db.forEach("SELECT name, image FROM rows WHERE tbl = ?", [id]) { values in
-                let row = RowReference(name, try RowName(decoding: values.bytes(0) ?? []))
+                let row = RowReference(name, try values.rowName(0))
                 digest.add(row, StoredRow(table, values.bytes(1) ?? []), digestKey)
             }
             try db.forEach("SELECT name, count FROM counts WHERE tbl = ?", [id]) { values in
-                let row = RowReference(name, try RowName(decoding: values.bytes(0) ?? []))
+                let row = RowReference(name, try values.rowName(0))
                 digest.add(row, count: Int(values.integer(1) ?? 0), state.schema, digestKey)
             }
         }

@@ -8,10 +8,10 @@ extension ReplicaLog {
         try db.all(
             """
             SELECT client, min(sequence) FROM sets own
-            WHERE origin = \(Origin.captured.rawValue) AND \(Status.isNotStable) AND EXISTS (
+            WHERE \(Origin.isCaptured) AND \(Status.isNotStable) AND EXISTS (
                 SELECT 1 FROM sets other
                 WHERE other.client = own.client AND other.sequence = own.sequence AND other.digest <> own.digest
-                AND status <> \(Status.void.rawValue) AND \(Origin.isShared)
+                AND \(Status.isNotVoid) AND \(Origin.isShared)
             ) GROUP BY client
             """
         ).map { ($0[0], $0[1]) }
@@ -25,7 +25,7 @@ extension ReplicaLog {
     /// - Returns: Whether there were any.
     /// - Throws: `DatabaseError`.
     func withdraw(where condition: String, _ values: [StoredValue] = []) throws -> Bool {
-        let unpublished = "origin = \(Origin.captured.rawValue) AND \(condition)"
+        let unpublished = "\(Origin.isCaptured) AND \(condition)"
         guard try db.first("SELECT 1 FROM sets WHERE \(unpublished)", values) != nil else { return false }
         try db.execute("UPDATE sets SET origin = \(Origin.withdrawn.rawValue) WHERE \(unpublished)", values)
         try markUnjudged()
@@ -37,7 +37,7 @@ extension ReplicaLog {
         var kept: [ClientID: SeenSet] = [:]
         for (client, last) in seen {
             var last: SeenSet? = last
-            while let set = last, try isWithdrawn(SetReference(client, set)) {
+            while let set = last, try has(SetReference(client, set), where: Origin.isWithdrawn) {
                 let header = try header(SetReference(client, set))
                 last = header.flatMap { set.sequence > 1 ? SeenSet(set.sequence - 1, $0.predecessor) : nil }
             }
@@ -46,26 +46,13 @@ extension ReplicaLog {
         return kept
     }
 
-    private func isWithdrawn(_ set: SetReference) throws -> Bool {
-        try db.first(
-            """
-            SELECT 1 FROM sets
-            WHERE client = ? AND sequence = ? AND digest = ? AND origin = \(Origin.withdrawn.rawValue)
-            """,
-            set.values
-        ) != nil
-    }
-
     /// Notes that the edits of a void set are in a later one.
     ///
     /// A set that no other device knows is forgotten.
     func noteCapturedAgain(_ set: SetReference) throws {
-        let condition = "client = ? AND sequence = ? AND digest = ?"
-        try db.execute("DELETE FROM sets WHERE \(condition) AND origin = \(Origin.withdrawn.rawValue)", set.values)
-        try db.execute(
-            "UPDATE sets SET origin = \(Origin.capturedAgain.rawValue) WHERE \(condition)",
-            set.values
-        )
+        let condition = SetReference.condition
+        try db.execute("DELETE FROM sets WHERE \(condition) AND \(Origin.isWithdrawn)", set.values)
+        try db.execute("UPDATE sets SET origin = \(Origin.capturedAgain.rawValue) WHERE \(condition)", set.values)
         try markUnjudged()
     }
 }

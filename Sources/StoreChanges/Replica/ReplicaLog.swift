@@ -42,7 +42,7 @@ struct ReplicaLog {
     /// Adds a set; of a set that is known already, only its origin is noted: it may have been captured here, too.
     func insert(_ set: any ChangeSetSource, _ origin: Origin) throws -> SetReference {
         let bytes = try set.encoded
-        let digest = SetDigest(of: bytes)
+        let reference = SetReference(set.header.id, SetDigest(of: bytes))
         var header = set.header
         // The schema is remembered with its version, and the log's headers are read in every synchronization.
         header.schemaDescription = nil
@@ -59,15 +59,14 @@ struct ReplicaLog {
                     THEN \(Origin.published.rawValue) ELSE max(origin, excluded.origin) END,
                 bytes = ifnull(bytes, excluded.bytes)
             """,
-            [
-                .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
-                .blob(digest.rawValue), .integer(Int64(set.header.stamp.rawValue)),
-                .integer(Status.waiting.rawValue), .integer(origin.rawValue),
-                .integer(try versions.canRead(set, in: state.schema) ? 1 : 0), .blob(header.encoded), .blob(bytes),
+            reference.values + [
+                .integer(Int64(set.header.stamp.rawValue)), .integer(Status.waiting.rawValue),
+                .integer(origin.rawValue), .integer(try versions.canRead(set, in: state.schema) ? 1 : 0),
+                .blob(header.encoded), .blob(bytes),
             ]
         )
         try markUnjudged()
-        return SetReference(set.header.id, digest)
+        return reference
     }
 
     /// Lets the next integration judge the sets: something has changed by which it does.
@@ -80,10 +79,7 @@ struct ReplicaLog {
             guard let set = try bytes(of: entry.reference).map({ try EncodedChangeSet(decoding: $0) }),
                 try versions.canRead(set, in: state.schema)
             else { continue }
-            try db.execute(
-                "UPDATE sets SET readable = 1 WHERE client = ? AND sequence = ? AND digest = ?",
-                entry.reference.values
-            )
+            try db.execute("UPDATE sets SET readable = 1 WHERE \(SetReference.condition)", entry.reference.values)
             try markUnjudged()
         }
     }
@@ -91,7 +87,7 @@ struct ReplicaLog {
     /// Numbers the store's schema again if its update isn't captured yet, and judges by that which sets the store can read.
     func numberAgain() throws {
         guard try versions.numberAgain() else { return }
-        try db.execute("UPDATE sets SET readable = 0 WHERE status = \(Status.waiting.rawValue) AND bytes IS NOT NULL")
+        try db.execute("UPDATE sets SET readable = 0 WHERE \(Status.isWaiting) AND bytes IS NOT NULL")
         try readAgain()
     }
 
@@ -119,7 +115,7 @@ struct ReplicaLog {
         while try sets.step(), try body(entry(sets.row)) {}
     }
 
-    private static let entryColumns = "header, digest, origin = \(Origin.withdrawn.rawValue)"
+    private static let entryColumns = "header, digest, \(Origin.isWithdrawn)"
 
     private func entry(_ values: [StoredValue]) throws -> LogEntry {
         var entry = LogEntry(try SyncChangeSet.Header(decoding: values.bytes(0) ?? []), try values.digest(1))
@@ -137,7 +133,7 @@ struct ReplicaLog {
 
     /// The last set of a client that may count, whether it's integrated or waits for others.
     func lastArrived(of client: ClientID) throws -> SeenSet? {
-        try last("client = ? AND status <> \(Status.void.rawValue)", client)
+        try last("client = ? AND \(Status.isNotVoid)", client)
     }
 
     /// The last set that a client captured here, void ones included.
@@ -165,33 +161,23 @@ struct ReplicaLog {
 
     /// A set's bytes; `nil` if they are gone.
     func bytes(of reference: SetReference) throws -> [UInt8]? {
-        try db.first("SELECT bytes FROM sets WHERE client = ? AND sequence = ? AND digest = ?", reference.values)?
-            .bytes(0)
-    }
-
-    /// Whether a set was void when the sets were judged last.
-    func isVoid(_ reference: SetReference) throws -> Bool {
-        try db.first(
-            "SELECT status FROM sets WHERE client = ? AND sequence = ? AND digest = ?",
-            reference.values
-        )?.integer(0) == Status.void.rawValue
+        try db.first("SELECT bytes FROM sets WHERE \(SetReference.condition)", reference.values)?.bytes(0)
     }
 
     /// A set's header.
     func header(_ reference: SetReference) throws -> SyncChangeSet.Header? {
-        try db.first("SELECT header FROM sets WHERE client = ? AND sequence = ? AND digest = ?", reference.values)?
-            .bytes(0).map { try SyncChangeSet.Header(decoding: $0) }
+        try db.first("SELECT header FROM sets WHERE \(SetReference.condition)", reference.values)?.bytes(0)
+            .map { try SyncChangeSet.Header(decoding: $0) }
     }
 
     /// Notes that the sets that this device captured as a client may be on the storage from now on.
     func notePublication(of client: ClientID, upTo sequence: UInt64) throws {
-        let (captured, published) = (Origin.captured.rawValue, Origin.published.rawValue)
         try db.execute(
             """
-            UPDATE sets SET origin = \(published)
-            WHERE client = ? AND sequence <= ? AND origin = \(captured) AND \(Status.isIntegrated)
+            UPDATE sets SET origin = \(Origin.published.rawValue)
+            WHERE client = ? AND sequence <= ? AND \(Origin.isCaptured) AND \(Status.isIntegrated)
             """,
-            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+            SetID(client, sequence).values
         )
     }
 
@@ -254,7 +240,7 @@ struct ReplicaLog {
 
     func setStatus(_ status: Status, of reference: SetReference) throws {
         try db.execute(
-            "UPDATE sets SET status = \(status.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
+            "UPDATE sets SET status = \(status.rawValue) WHERE \(SetReference.condition)",
             reference.values
         )
     }
@@ -271,7 +257,7 @@ struct ReplicaLog {
         for (row, wish) in folded.wishes { try numbers.setWish(wish, of: row) }
         progress.digest.apply(folded.delta, state.schema, digestKey)
         try db.execute(
-            "UPDATE sets SET status = \(Status.integrated.rawValue), sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
+            "UPDATE sets SET status = \(Status.integrated.rawValue), sum = ? WHERE \(SetReference.condition)",
             [.blob(progress.digest.bytes)] + entry.reference.values
         )
         progress.migrations.add(entry)
@@ -321,7 +307,7 @@ struct ReplicaLog {
         }
         try undo.remove(entry.reference)
         try db.execute(
-            "UPDATE sets SET status = \(Status.waiting.rawValue), sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
+            "UPDATE sets SET status = \(Status.waiting.rawValue), sum = NULL WHERE \(SetReference.condition)",
             entry.reference.values
         )
     }
@@ -358,16 +344,23 @@ struct ReplicaLog {
     }
 }
 
+extension SetID {
+    /// The values by which the sets of a number are found: client and sequence.
+    var values: [StoredValue] { [.text(client.rawValue), .integer(Int64(clamping: sequence))] }
+}
+
 extension SetReference {
+    /// The condition that only a set with its ``values`` fulfils.
+    static let condition = "client = ? AND sequence = ? AND digest = ?"
+
     /// The values by which the set is found: client, sequence and digest.
-    var values: [StoredValue] {
-        [.text(id.client.rawValue), .integer(Int64(clamping: id.sequence)), .blob(digest.rawValue)]
-    }
+    var values: [StoredValue] { id.values + [.blob(digest.rawValue)] }
 }
 
 extension SetPosition {
+    /// The condition that only sets with these ``values`` fulfil.
+    static let condition = "stamp = ? AND client = ? AND sequence = ?"
+
     /// The values by which sets are ordered: stamp, client and sequence.
-    var values: [StoredValue] {
-        [.integer(Int64(stamp.rawValue)), .text(id.client.rawValue), .integer(Int64(clamping: id.sequence))]
-    }
+    var values: [StoredValue] { [.integer(Int64(stamp.rawValue))] + id.values }
 }

@@ -142,7 +142,7 @@ struct ReplicaMigration {
             [state.table(table)]
         )
         for values in names {
-            let row = RowReference(table, try RowName(decoding: values.bytes(0) ?? []))
+            let row = RowReference(table, try values.rowName(0))
             guard let renamed = renamed(row, former) else { continue }
             counts[renamed, default: (0, 0)].present += try state.count(row) ?? 0
             counts[renamed, default: (0, 0)].base += try pending.baseCount(row)
@@ -220,7 +220,7 @@ struct ReplicaMigration {
                 try state.indexAgain(RowReference(table, name))
             }
             for values in try db.all("SELECT name FROM tombs WHERE tbl = ?", [state.table(table)]) {
-                try state.indexTombAgain(RowReference(table, try RowName(decoding: values.bytes(0) ?? [])))
+                try state.indexTombAgain(RowReference(table, try values.rowName(0)))
             }
         }
     }

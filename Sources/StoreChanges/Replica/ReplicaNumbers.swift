@@ -50,7 +50,7 @@ struct ReplicaNumbers {
         try db.forEach(
             "SELECT name FROM numbers WHERE tbl = ? AND number BETWEEN ? AND ? ORDER BY number",
             [try tableKey(table), .integer(range.lowerBound), .integer(range.upperBound)]
-        ) { try body(RowName(decoding: $0.bytes(0) ?? [])) }
+        ) { try body($0.rowName(0)) }
     }
 
     /// Gives a row a number, which another row loses.

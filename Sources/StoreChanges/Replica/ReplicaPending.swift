@@ -202,7 +202,7 @@ struct ReplicaPending {
             for row in rows {
                 let table = state.tableName(row.integer(0))
                 guard state.schema.hasIntegerKey(table) else { continue }
-                try body(RowReference(table, RowName(decoding: row.bytes(1) ?? [])))
+                try body(RowReference(table, row.rowName(1)))
             }
             last = end
         }
@@ -212,7 +212,7 @@ struct ReplicaPending {
     var counted: [RowReference] {
         get throws {
             try db.all("SELECT tbl, name FROM pending_counts AS p WHERE NOT \(Self.isRefused)").map {
-                RowReference(state.tableName($0.integer(0)), try RowName(decoding: $0.bytes(1) ?? []))
+                RowReference(state.tableName($0.integer(0)), try $0.rowName(1))
             }
         }
     }

@@ -53,7 +53,7 @@ struct ReplicaRefusals {
     /// The names of a table's refused rows.
     func names(of table: String) throws -> Set<RowName> {
         let names = try db.all("SELECT name FROM refusals WHERE tbl = ?", [state.table(table)])
-        return Set(try names.map { try RowName(decoding: $0.bytes(0) ?? []) })
+        return Set(try names.map { try $0.rowName(0) })
     }
 
     /// How many rows of each table are refused, and why the first of them is.

@@ -110,7 +110,7 @@ final class ReplicaState: StateReader {
         let values = [try table(key.table), StoredValue.blob(key.encoded)]
         return try db.first("SELECT name, maker FROM aliases WHERE tbl = ? AND key = ?", values).map {
             var maker = ByteParser($0.bytes(1) ?? [])
-            return Alias(row: try RowName(decoding: $0.bytes(0) ?? []), maker: try maker.set())
+            return Alias(row: try $0.rowName(0), maker: try maker.set())
         }
     }
 
@@ -139,7 +139,7 @@ final class ReplicaState: StateReader {
         return try db.all(
             "SELECT name FROM lookups WHERE tbl = ? AND key >= ? AND key < ?",
             [table(key.table)] + LookupKey.bounds(of: .unique(index), beginningWith: key.cells)
-        ).map { try RowName(decoding: $0.bytes(0) ?? []) }
+        ).map { try $0.rowName(0) }
     }
 
     func clashes(in unique: Int, of table: String) throws -> [RowName] {
@@ -149,7 +149,7 @@ final class ReplicaState: StateReader {
             UNION SELECT name FROM counts WHERE tbl = ?1 AND count > 1
             """,
             [self.table(table)] + LookupKey.bounds(of: .unique(unique))
-        ).map { try RowName(decoding: $0.bytes(0) ?? []) }
+        ).map { try $0.rowName(0) }
     }
 
     func tombs(with key: LookupKey) throws -> [RowName] {
@@ -161,23 +161,17 @@ final class ReplicaState: StateReader {
 
     private func names(with key: LookupKey, in lookups: String) throws -> [RowName] {
         let values = [try table(key.table), StoredValue.blob(key.encoded)]
-        return try db.all("SELECT name FROM \(lookups) WHERE tbl = ? AND key = ?", values).map {
-            try RowName(decoding: $0.bytes(0) ?? [])
-        }
+        return try db.all("SELECT name FROM \(lookups) WHERE tbl = ? AND key = ?", values).map { try $0.rowName(0) }
     }
 
     /// The names of a table's rows.
     func names(of table: String) throws -> [RowName] {
-        try db.all("SELECT name FROM rows WHERE tbl = ?", [self.table(table)]).map {
-            try RowName(decoding: $0.bytes(0) ?? [])
-        }
+        try db.all("SELECT name FROM rows WHERE tbl = ?", [self.table(table)]).map { try $0.rowName(0) }
     }
 
     /// The names of a table's rows without a key.
     func countedNames(of table: String) throws -> [RowName] {
-        try db.all("SELECT name FROM counts WHERE tbl = ?", [self.table(table)]).map {
-            try RowName(decoding: $0.bytes(0) ?? [])
-        }
+        try db.all("SELECT name FROM counts WHERE tbl = ?", [self.table(table)]).map { try $0.rowName(0) }
     }
 
     /// Eight bytes of the digest of a row's name, by which rows without a key are found.
@@ -347,7 +341,7 @@ final class ReplicaState: StateReader {
     func content() throws -> StateContent {
         var content = StateContent()
         func reference(_ values: [StoredValue]) throws -> RowReference {
-            RowReference(tableName(values.integer(0)), try RowName(decoding: values.bytes(1) ?? []))
+            RowReference(tableName(values.integer(0)), try values.rowName(1))
         }
         for values in try db.all("SELECT tbl, name FROM rows") {
             let row = try reference(values)

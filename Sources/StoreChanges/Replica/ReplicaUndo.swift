@@ -11,8 +11,6 @@ struct ReplicaUndo {
     /// About how large a part is, in bytes.
     private static let partSize = 1 << 20
 
-    private static let condition = "client = ? AND sequence = ? AND digest = ?"
-
     /// Records what a set replaced.
     func record(_ delta: StateDelta, of set: SetReference) throws {
         var (part, size) = (FormerItems(), 0)
@@ -45,7 +43,7 @@ struct ReplicaUndo {
 
     /// Calls `body` with the parts of what a set replaced.
     func forEachPart(of set: SetReference, _ body: (FormerItems) throws -> Void) throws {
-        try db.forEach("SELECT items FROM undo WHERE \(Self.condition) ORDER BY id", set.values) { values in
+        try db.forEach("SELECT items FROM undo WHERE \(SetReference.condition) ORDER BY id", set.values) { values in
             try body(try FormerItems(decoding: values.bytes(0) ?? [], state.schema))
         }
     }
@@ -61,5 +59,7 @@ struct ReplicaUndo {
     }
 
     /// Forgets what a set replaced.
-    func remove(_ set: SetReference) throws { try db.execute("DELETE FROM undo WHERE \(Self.condition)", set.values) }
+    func remove(_ set: SetReference) throws {
+        try db.execute("DELETE FROM undo WHERE \(SetReference.condition)", set.values)
+    }
 }

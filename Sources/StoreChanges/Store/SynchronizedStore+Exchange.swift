@@ -2,8 +2,7 @@
 extension SynchronizedStore {
     /// The last set of each client that has arrived and isn't void, as far as that is known.
     package func setsThatMayCount() throws -> [ClientID: SeenSet] {
-        let condition = "status <> \(ReplicaLog.Status.void.rawValue)"
-        return try readReplica { try Replica.knownSets($0.db, where: condition) }
+        try readReplica { try Replica.knownSets($0.db, where: ReplicaLog.Status.isNotVoid) }
     }
 
     /// The last set of each client that this device has and other devices may know.
@@ -143,7 +142,7 @@ extension SynchronizedStore {
 
     /// Whether a set has arrived that other devices may know, whether it counts or not.
     package func has(_ set: SetReference) throws -> Bool {
-        try readReplica { try $0.log.isShared(set) }
+        try readReplica { try $0.log.has(set, where: ReplicaLog.Origin.isShared) }
     }
 
     /// Whether a set of a client is integrated, and not another one of its number.
@@ -205,7 +204,7 @@ extension Replica {
             )
             """
         return try db.all(sql, values).reduce(into: [:]) { known, values in
-            known[ClientID(rawValue: values.text(0) ?? "")] = try values.seenSet(1)
+            known[values.client(0)] = try values.seenSet(1)
         }
     }
 
@@ -226,7 +225,7 @@ extension Replica {
 
     fileprivate func waitingClients() throws -> [ClientID] {
         try db.all("SELECT DISTINCT client FROM sets WHERE \(ReplicaLog.Status.isWaiting) ORDER BY client").map {
-            ClientID(rawValue: $0.text(0) ?? "")
+            $0.client(0)
         }
     }
 }

@@ -277,7 +277,7 @@ extension Replica {
         try former.db.forEach("SELECT tbl, name, number, wish FROM numbers") { values in
             let table = former.state.tableName(values.integer(0))
             guard state.schema.tables[table] != nil else { return }
-            let row = RowReference(table, try RowName(decoding: values.bytes(1) ?? []))
+            let row = RowReference(table, try values.rowName(1))
             if let number = values.integer(2) {
                 try numbers.setNumber(number, of: row)
             } else if let number = try numbers.number(of: row) {
