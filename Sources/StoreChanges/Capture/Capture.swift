@@ -163,7 +163,7 @@ struct Capture {
             guard let name = try numbers.name(of: number, in: table.name),
                 let base = try pending.base(RowReference(table.name, name))
             else { continue }
-            let informative = try state.schema.table(table.name).cells(base).filter {
+            let informative = table.table.cells(base).filter {
                 !$0.value.isNull && $0.value != defaults[$0.key]
             }
             guard informative.count > 1, let row = try table.row(numbered: number),
@@ -184,12 +184,11 @@ struct Capture {
 
     /// Compares rows of a table.
     private mutating func compare(_ rows: ChangedRows, of table: StoreTable, _ allowsDeletions: Bool) throws {
-        let schema = try state.schema.table(table.name)
         var base = try BaseScan(table.name, state)
         var rowCounts = RowCounts()
         switch rows {
         case .all:
-            var scan = try StoreScan(schema, in: store, names, state.schema)
+            var scan = try StoreScan(table.table, in: store, names, state.schema)
             var counted = try CountScan(table.name, state)
             var (countedRows, missingRows) = (0, 0)
             try compare(&scan, &base, table, &rowCounts) {
@@ -207,7 +206,7 @@ struct Capture {
             try refuseMassDeletion(rowCounts, outOf: formerCount, table, allowsDeletions)
         case .ranges(let ranges, _):
             guard !ranges.isEmpty else { return }
-            var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)
+            var scan = try StoreScan(table.table, in: store, names, state.schema, isOfRanges: true)
             let former = formerRows[table.name] ?? [:]
             for range in ranges {
                 let formerCount = base.foundCount + rowCounts.inserted
@@ -233,11 +232,10 @@ struct Capture {
         _ rowCounts: inout RowCounts,
         counting count: ([UInt8]) throws -> Void
     ) throws {
-        let schema = try state.schema.table(table.name)
         while try scan.next() {
             if scan.isCounted {
                 try count(scan.name)
-            } else if try !base.isUnchanged(scan), try compare(scan, &base, table, schema) {
+            } else if try !base.isUnchanged(scan), try compare(scan, &base, table) {
                 rowCounts.inserted += 1
             }
         }
@@ -245,13 +243,12 @@ struct Capture {
 
     private mutating func addDeleted(_ row: BaseScan.Row, _ table: StoreTable, _ rowCounts: inout RowCounts) throws {
         guard let image = row.image else { return }
-        let schema = try state.schema.table(table.name)
-        try schema.check(image)
+        try table.table.check(image)
         let reference = RowReference(table.name, row.name)
-        if isNotedLast(schema) {
+        if isNotedLast(table.table) {
             deleted.append(reference)
         } else {
-            try noteDeleted(reference, StoredRow(schema, image), parents: [])
+            try noteDeleted(reference, StoredRow(table.table, image), parents: [])
         }
         rowCounts.deleted += 1
         guard table.integerKey != nil, let number = try numbers.number(of: reference) else { return }
@@ -267,7 +264,7 @@ struct Capture {
     ) throws -> ChangedRows {
         guard case .ranges(let ranges, _) = compared[table.name] else { return .ranges([], leafCount: 0) }
         var rows: Set<Int64> = []
-        for column in try state.schema.table(table.name).columns {
+        for column in table.table.columns {
             guard let parent = state.schema.rowTable(of: column, in: table.name),
                 let numbers = movedNumbers[parent]?.sorted(), !numbers.isEmpty
             else { continue }
@@ -289,9 +286,9 @@ struct Capture {
     private mutating func compare(
         _ scan: borrowing StoreScan,
         _ base: inout BaseScan,
-        _ table: StoreTable,
-        _ schema: FoldSchema.Table
+        _ table: StoreTable
     ) throws -> Bool {
+        let schema = table.table
         let former = try base.row(scan.rowName())
         guard former.image != scan.image else { return false }
         let row = RowReference(table.name, former.name)
@@ -351,15 +348,15 @@ struct Capture {
     private mutating func compareCounts(_ difference: CountScan.Difference, _ table: StoreTable) throws {
         let row = RowReference(table.name, difference.name)
         let (count, base) = (difference.count, difference.base)
-        let schema = try state.schema.table(table.name)
-        let dangling = try table.danglingColumns(row, StoredRow(countedIn: schema), among: Set(schema.columns))
+        let stored = StoredRow(countedIn: table.table)
+        let dangling = try table.danglingColumns(row, stored, among: Set(table.table.columns))
         for _ in base..<max(base, count) {
             let insert = InsertedRow(cells: [:], dangling: dangling)
-            try note(Change(table.name, row.row, .insert(insert)), to: StoredRow(countedIn: schema))
+            try note(Change(table.name, row.row, .insert(insert)), to: stored)
         }
         try pending.setBaseCount(row, count)
         guard count < base else { return }
-        if schema.incoming.isEmpty {
+        if table.table.incoming.isEmpty {
             try noteDeleted(row, count: base - count)
         } else {
             deletedCounts.append((row, base - count))

@@ -28,7 +28,7 @@ extension StoreWriter {
             present.insert(row.reference.row)
             let target = Target(
                 row: row.reference,
-                former: StoredRow(try state.schema.table(name), row.cells),
+                former: StoredRow(table.table, row.cells),
                 present: try state.row(row.reference)
             )
             guard target.former?.image != target.present?.image, !refused.contains(row.reference.row) else { return }

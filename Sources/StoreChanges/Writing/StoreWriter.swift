@@ -113,7 +113,7 @@ final class StoreWriter {
 
     private func canWrite(_ target: Target) throws -> Bool {
         let table = try table(target.row.table)
-        if try target.present == nil && !state.schema.table(target.row.table).incoming.isEmpty { return false }
+        if target.present == nil && !table.table.incoming.isEmpty { return false }
         return try table.storedRow(target.row)?.image == target.former?.image && hasParents(target)
     }
 
