@@ -294,10 +294,7 @@ struct Capture {
         let row = RowReference(table.name, former.name)
         let stored = StoredRow(schema, scan.image)
         let edit: Edit
-        let base = try former.image.map { image in
-            try schema.check(image)
-            return StoredRow(schema, image)
-        }
+        let base = try former.image.map { try StoredRow(checking: $0, in: schema) }
         if let base {
             edit = .update(try updatedCells(row, stored, from: base, table))
         } else {
@@ -339,10 +336,7 @@ struct Capture {
     /// What the last write replaced in a row.
     private func replaced(_ row: RowReference, _ table: FoldSchema.Table) throws -> StoredRow? {
         try state.db.first("SELECT image FROM replaced WHERE tbl = ? AND name = ?", try state.key(row))?.bytes(0)
-            .map { image in
-                try table.check(image)
-                return StoredRow(table, image)
-            }
+            .map { try StoredRow(checking: $0, in: table) }
     }
 
     private mutating func compareCounts(_ difference: CountScan.Difference, _ table: StoreTable) throws {

@@ -165,16 +165,9 @@ struct ReplicaPending {
         return Difference(
             row: RowReference(table.schema.name, try RowName(decoding: rows.blob(1) ?? [])),
             number: rows.integer(4),
-            former: try row(rows.blob(2), in: table),
-            present: try row(rows.blob(3), in: table)
+            former: try rows.blob(2).map { try StoredRow(checking: $0, in: table) },
+            present: try rows.blob(3).map { try StoredRow(checking: $0, in: table) }
         )
-    }
-
-    private func row(_ image: [UInt8]?, in table: FoldSchema.Table) throws -> StoredRow? {
-        try image.map { image in
-            try table.check(image)
-            return StoredRow(table, image)
-        }
     }
 
     /// Whether a row is pending and isn't in the store.

@@ -24,6 +24,14 @@ package struct StoredRow {
         self.inserters = inserters
     }
 
+    /// A row of bytes that the replica has stored.
+    ///
+    /// - Throws: ``StoreChangesError`` with `corrupt` if they aren't the table's cells.
+    init(checking image: [UInt8], in table: FoldSchema.Table) throws {
+        try table.check(image)
+        self.init(table, image)
+    }
+
     /// The digest of the cells outside the key, by which a delete tells whether its author knew them.
     var digest: SetDigest { SetDigest(of: image) }
 
