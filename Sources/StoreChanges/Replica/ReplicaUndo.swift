@@ -14,19 +14,19 @@ struct ReplicaUndo {
     /// Records what a set replaced.
     func record(_ delta: StateDelta, of set: SetReference) throws {
         var (part, size) = (FormerItems(), 0)
-        for (row, pair) in delta.rows {
-            part.rows.append((row, pair.before))
-            size += pair.before?.image.count ?? 0
-            guard size > Self.partSize else { continue }
+        func endPartIfFull(with row: StoredRow?) throws {
+            size += row?.image.count ?? 0
+            guard size > Self.partSize else { return }
             try insert(part, of: set)
             (part, size) = (FormerItems(), 0)
         }
+        for (row, pair) in delta.rows {
+            part.rows.append((row, pair.before))
+            try endPartIfFull(with: pair.before)
+        }
         for (row, pair) in delta.tombs {
             part.tombs.append((row, pair.before))
-            size += pair.before?.row.image.count ?? 0
-            guard size > Self.partSize else { continue }
-            try insert(part, of: set)
-            (part, size) = (FormerItems(), 0)
+            try endPartIfFull(with: pair.before?.row)
         }
         // Counts stay together: a migration may merge them, for which it needs all that one set changed.
         part.aliases = delta.aliases.map { ($0.key, $0.pair.before) }
