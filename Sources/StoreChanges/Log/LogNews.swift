@@ -89,4 +89,7 @@ package struct LogKnowledge: Hashable, Sendable {
     var publishedPrefixes: [StablePrefix] {
         heads.values.compactMap(\.stable).filter { prefix in stable.map { $0.position < prefix.position } ?? true }
     }
+
+    /// This replica's own prefix, and those of other clients that reach beyond it.
+    var prefixes: [StablePrefix] { [stable].compactMap(\.self) + publishedPrefixes }
 }

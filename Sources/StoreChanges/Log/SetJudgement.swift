@@ -35,8 +35,8 @@ package struct SetJudgement {
     package init(_ entries: [LogEntry], _ knowledge: LogKnowledge) {
         self.knowledge = knowledge
         self.entries = Dictionary(entries.map { ($0.reference, $0) }) { first, _ in first }
-        let prefixes = [knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes
-        unrelated = Self.unrelatedSets(to: prefixes.flatMap(\.vector).map { SetReference($0.key, $0.value) }, entries)
+        let ends = knowledge.prefixes.flatMap(\.vector).map { SetReference($0.key, $0.value) }
+        unrelated = Self.unrelatedSets(to: ends, entries)
         let voids = knowledge.heads.values.flatMap(\.voids)
         listed = Dictionary(voids.map { ($0.set, $0.lastSequence) }, uniquingKeysWith: min)
         judge(entries)
@@ -82,7 +82,7 @@ package struct SetJudgement {
     /// Whether a set that is about to be captured wouldn't count, because its author hasn't seen all of a prefix.
     func isLate(_ header: SyncChangeSet.Header) -> Bool {
         let entry = LogEntry(header, .none)
-        return allPrefixes.contains { !isBeyond($0, entry) }
+        return knowledge.prefixes.contains { !isBeyond($0, entry) }
     }
 
     /// Refuses to capture a set that wouldn't count although its author has seen all that has arrived.
@@ -91,10 +91,10 @@ package struct SetJudgement {
     func refuseMissingSets(_ header: SyncChangeSet.Header) throws(MissingSets) {
         guard isLate(header) else { return }
         let entry = LogEntry(header, .none)
-        throw MissingSets(clients: Set(allPrefixes.flatMap { $0.vector.filter { !hasSeen(entry, $0, $1) }.keys }))
+        throw MissingSets(
+            clients: Set(knowledge.prefixes.flatMap { $0.vector.filter { !hasSeen(entry, $0, $1) }.keys })
+        )
     }
-
-    private var allPrefixes: [StablePrefix] { [knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes }
 
     /// The sets of a prefix, as far as that can be told.
     private struct Members {

@@ -59,7 +59,7 @@ struct GreatestSchema {
 
 extension SchemaVersion {
     /// Whether another version is greater: by its number, then by its digest.
-    fileprivate func precedes(_ other: SchemaVersion) -> Bool {
+    func precedes(_ other: SchemaVersion) -> Bool {
         number == other.number
             ? digest.rawValue.lexicographicallyPrecedes(other.digest.rawValue) : number < other.number
     }

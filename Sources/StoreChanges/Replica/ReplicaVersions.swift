@@ -199,7 +199,6 @@ struct ReplicaVersions {
             let defaults = schema.addedDefaults(of: author)
             return try set.decoded().changes.allSatisfy { own.has($0, of: author, defaults) }
         }
-        return number == current.number
-            ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : number < current.number
+        return SchemaVersion(number, version.digest).precedes(current)
     }
 }
