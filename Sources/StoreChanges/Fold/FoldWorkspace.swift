@@ -38,9 +38,12 @@ struct FoldWorkspace {
 
         func before(_ key: Key) -> Item? { items[key]?.before }
         func isChanged(_ key: Key) -> Bool { items[key]?.isChange ?? false }
+
         var changes: [StateDelta.Changed<Key, Item>] {
             items.compactMap { $0.value.isChange ? (key: $0.key, pair: $0.value) : nil }
         }
+
+        var changedKeys: [Key] { items.compactMap { $0.value.isChange ? $0.key : nil } }
     }
 
     /// The keys that rows have lost, and the keys that they have gained.
@@ -58,14 +61,9 @@ struct FoldWorkspace {
 
         /// The names that have a key now, in ascending order.
         func names(_ key: LookupKey, _ base: [RowName]) -> [RowName] {
-            if let removed = removed[key], !removed.isEmpty {
-                return names(key, base: base.filter { !removed.contains($0) })
-            }
-            return names(key, base: base)
-        }
-
-        private func names(_ key: LookupKey, base: [RowName]) -> [RowName] {
-            let names = base + (added[key] ?? [])
+            let removed = removed[key] ?? []
+            let kept = removed.isEmpty ? base : base.filter { !removed.contains($0) }
+            let names = kept + (added[key] ?? [])
             guard names.count > 1 else { return names }
             // To compare two names means to encode both.
             let encoded = names.map { (name: $0, bytes: $0.encoded) }
@@ -78,12 +76,12 @@ struct FoldWorkspace {
 
     /// What has changed.
     var delta: StateDelta {
-        var delta = StateDelta()
-        delta.rows = rows.changes.sorted { $0.key.comesBefore($1.key) }
-        delta.tombs = tombs.changes
-        delta.aliases = aliases.changes
-        delta.counts = counts.changes
-        return delta
+        StateDelta(
+            rows: rows.changes.sorted { $0.key.comesBefore($1.key) },
+            tombs: tombs.changes,
+            aliases: aliases.changes,
+            counts: counts.changes
+        )
     }
 
     // MARK: Rows
@@ -221,16 +219,9 @@ struct FoldWorkspace {
 
     /// The rows of tables with aliases that were changed.
     mutating func changedRowsWithAliases() throws -> [RowReference] {
-        var changed: [RowReference] = []
-        for (row, pair) in rows.items where pair.isChange {
-            if try hasAliases(row.table) { changed.append(row) }
-        }
-        for (row, pair) in counts.items where pair.isChange {
-            if try hasAliases(row.table) { changed.append(row) }
-        }
-        return changed
+        try (rows.changedKeys + counts.changedKeys).filter { try hasAliases($0.table) }
     }
 
     /// The aliases that were changed.
-    var changedAliases: [AliasKey] { aliases.changes.map(\.key) }
+    var changedAliases: [AliasKey] { aliases.changedKeys }
 }

@@ -129,8 +129,9 @@ extension SetFold {
         case .before(let image?):
             var cells = schema.cells(of: row, image)
             try lead(&cells, in: row.table)
-            let changed = state.cells.compactMapKeys { column, cell in cells[column] == cell ? nil : cells[column] }
-            let lost = state.cells.filter { changed[$0.key] != nil }
+            let present = state.cells
+            let changed = cells.filter { column, former in present[column].map { $0 != former } ?? false }
+            let lost = present.filter { changed[$0.key] != nil }
             if !lost.isEmpty { log(.leftOut, row, lost: lost, kept: changed) }
             let inserters = image.inserters.union(traces[row]?.mergedInserters ?? [])
             try work.write(row, StoredRow(state.table, state.image, inserters: inserters))
@@ -163,14 +164,5 @@ extension SetFold {
         guard let state = try work.row(row) else { return }
         try logLost(.takenOut, row, state)
         try bury(row)
-    }
-}
-
-extension Dictionary {
-    /// The values that a function gives for keys and values; those for which it gives `nil` are left out.
-    fileprivate func compactMapKeys<New>(_ transform: (Key, Value) -> New?) -> [Key: New] {
-        var result: [Key: New] = [:]
-        for (key, value) in self { result[key] = transform(key, value) }
-        return result
     }
 }
