@@ -357,13 +357,8 @@ struct SchemaReader {
                 collation: Collation(name: row["coll"]) ?? .binary
             )
         }
-        let unique = UniqueIndex(terms: terms, condition: definition?.condition, kind: .identity)
-        return setting(kind(of: unique, in: table), of: unique)
-    }
-
-    private func setting(_ kind: UniqueIndex.Kind, of unique: UniqueIndex) -> UniqueIndex {
-        var unique = unique
-        unique.kind = kind
+        var unique = UniqueIndex(terms: terms, condition: definition?.condition, kind: .identity)
+        unique.kind = kind(of: unique, in: table)
         return unique
     }
 

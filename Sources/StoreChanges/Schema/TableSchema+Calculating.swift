@@ -54,7 +54,7 @@ extension TableSchema {
         let tokens = SQLTokens(statement)
         guard let start = tokens.tokens.firstIndex(of: .symbol("(")), let end = tokens.closing(start) else { return [] }
         for definition in tokens.split(start + 1..<end) {
-            guard let first = definition.first, tokens.tokens[first].columnName == column,
+            guard let first = definition.first, tokens.tokens[first].identifier?.sqlName == column,
                 let opening = definition.dropFirst().first(where: {
                     tokens.tokens[$0 - 1].isKeyword("AS") && tokens.tokens[$0] == .symbol("(")
                 }), let closing = tokens.closing(opening)
@@ -66,11 +66,6 @@ extension TableSchema {
 }
 
 extension SQLTokens.Token {
-    /// The column that a definition with this first token defines, in small letters.
-    fileprivate var columnName: String? {
-        if case .text(let name) = self { name.sqlName } else { name?.sqlName }
-    }
-
     fileprivate func isName(in columns: Set<String>) -> Bool { name.map { columns.contains($0.sqlName) } ?? false }
 
     /// Whether a sign after this token belongs to the number that follows.
