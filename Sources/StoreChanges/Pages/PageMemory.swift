@@ -24,9 +24,9 @@ struct PageMemory {
         // A damaged record is none.
         let known = try ReplicaFact.pages.read(db).flatMap { $0.count > KeyedHash.keyBytes ? $0 : nil }
         let isKnown = known.map { Array($0.dropFirst(KeyedHash.keyBytes)) == schema } ?? false
-        var generator = SystemRandomNumberGenerator()
-        let new = { (0..<KeyedHash.keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) } }
-        let key = known.map { Array($0.prefix(KeyedHash.keyBytes)) } ?? new()
+        let key =
+            known.map { Array($0.prefix(KeyedHash.keyBytes)) }
+            ?? (0..<KeyedHash.keyBytes).map { _ in UInt8.random(in: .min ... .max) }
         guard let pages = try StorePages(of: store, key: key) else { return nil }
         var remembered = RememberedPages(fact: key + schema)
         for (name, table) in state.schema.tables {

@@ -11,8 +11,7 @@ struct StoreToken: Hashable, Sendable {
 
     /// Creates a token that no other store has.
     static func random() -> StoreToken {
-        var generator = SystemRandomNumberGenerator()
-        return StoreToken(bytes: (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+        StoreToken(bytes: (0..<byteCount).map { _ in UInt8.random(in: .min ... .max) })
     }
 
     /// The table, in which a document is identified by its origin.

@@ -151,12 +151,7 @@ extension SynchronizedStore {
     }
 
     /// Remembers what the storage says besides sets.
-    package func remember(_ news: LogNews) throws {
-        try writeReplica { replica in
-            _ = try store.read { try replica.finishWritten($0) }
-            try replica.learn([], news)
-        }
-    }
+    package func remember(_ news: LogNews) throws { try integrate([], news: news) }
 
     /// Whether the last set of this device's client doesn't count: the device has to continue as another client.
     package func hasLostIdentity() throws -> Bool {

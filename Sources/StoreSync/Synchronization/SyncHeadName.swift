@@ -54,9 +54,7 @@ enum SyncFileName {
     }
 
     static func unique() -> String {
-        var generator = SystemRandomNumberGenerator()
-        let bytes = (0..<digits / 2).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
-        return bytes.hexadecimal
+        (0..<digits / 2).map { _ in UInt8.random(in: .min ... .max) }.hexadecimal
     }
 
     /// Reads a number that any arithmetic leaves room for; `nil` if it is too great, or is no number.
