@@ -32,15 +32,13 @@ extension StateDirectory {
         _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
     ) async throws -> Result {
         try await runBlocking(on: nil) { [self] in
-            do {
+            try StoreSyncError.translating {
                 if let app { try StoreConnection.check(app) }
                 let replica = try replica(ofStoreAt: url, of: document)
                 let options = SynchronizedStore.Options(app: app, requiresReplica: true, now: now)
                 return try body(
                     SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity, options: options)
                 )
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
             }
         }
     }

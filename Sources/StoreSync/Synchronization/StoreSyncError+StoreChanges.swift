@@ -24,6 +24,15 @@ extension StoreSyncError {
         self.init(code, error.message, cause: error)
     }
 
+    /// Runs `body`, and translates an error of capturing, merging or writing changes.
+    static func translating<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch let error as StoreChangesError {
+            throw StoreSyncError(error)
+        }
+    }
+
     /// Translates the error of a file that can't be read.
     init(_ error: StoreChangesError, at path: RemotePath) {
         self.init(error)

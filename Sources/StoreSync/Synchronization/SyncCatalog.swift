@@ -330,10 +330,8 @@ struct SyncCatalog: Sendable {
     /// Puts sets after a number into the inbox.
     private func received(_ sets: [EncodedChangeSet], after last: UInt64) async throws -> [ReceivedSet] {
         try await runBlocking(on: nil) { [inbox] in
-            do {
-                return try sets.filter { $0.header.id.sequence > last }.map { try inbox.add($0) }
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
+            try StoreSyncError.translating {
+                try sets.filter { $0.header.id.sequence > last }.map { try inbox.add($0) }
             }
         }
     }

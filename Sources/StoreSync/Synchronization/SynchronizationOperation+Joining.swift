@@ -59,11 +59,9 @@ extension SynchronizationOperation {
         memory.base = try await record(context)?.base
         try await remember(memory, context)
         try await context.blocking { [state] in
-            do {
-                try state.makeReplicaDirectory()
+            try state.makeReplicaDirectory()
+            try StoreSyncError.translating {
                 try SynchronizedStore.createReplica(at: replica.url, from: beginning, replica.identity)
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
             }
         }
         do {
@@ -118,12 +116,12 @@ extension SynchronizationOperation {
     /// Lets a replica without a token know no store: the user has to say what counts.
     func forgetStore(of replica: SynchronizedReplica, _ context: OperationContext) async throws {
         try await context.blocking { [request] in
-            do {
-                try SynchronizedStore.forgetStore(replica.store, ofReplicaAt: replica.url)
-            } catch let error as StoreChangesError where error.code == .corrupt && request.rebuildsReplica {
-                // The replica is built again next.
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
+            try StoreSyncError.translating {
+                do {
+                    try SynchronizedStore.forgetStore(replica.store, ofReplicaAt: replica.url)
+                } catch let error as StoreChangesError where error.code == .corrupt && request.rebuildsReplica {
+                    // The replica is built again next.
+                }
             }
         }
     }
@@ -312,12 +310,9 @@ extension SynchronizationOperation {
         let tables = try await replica.using(context) { $0.tablesWithoutNaturalKey }
         guard !tables.isEmpty else { return [] }
         let others = try await context.blocking { [state] in
-            do {
-                return try SynchronizedStore.replicas(ofStoreAt: replica.store, among: state.replicas()).found
-                    .map(\.identity).filter { $0.origin != replica.identity.origin }
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
-            }
+            try StoreSyncError.translating {
+                try SynchronizedStore.replicas(ofStoreAt: replica.store, among: state.replicas()).found
+            }.map(\.identity).filter { $0.origin != replica.identity.origin }
         }
         guard !others.isEmpty else { return [] }
         return [

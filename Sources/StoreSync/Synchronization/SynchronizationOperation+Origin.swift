@@ -183,11 +183,9 @@ extension SynchronizationOperation {
             }
             // Every device begins with it: what isn't a database would leave a document that no device can synchronize.
             try StoreSnapshot.checkDatabase(store)
-            do {
+            try StoreSyncError.translating {
                 try request.rules?.validate(forStoreAt: request.url)
                 try SynchronizedStore.requireWritable(storeAt: request.url, through: request.app)
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
             }
         }
         async let checked: Void = checkRows(context)
@@ -225,10 +223,8 @@ extension SynchronizationOperation {
             try LocalFile.createDirectory(at: copy.deletingLastPathComponent())
             defer { try? FileManager.default.removeItem(at: directory) }
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy)
-            do {
+            try StoreSyncError.translating {
                 try SynchronizedStore.createReplica(at: replica, from: .init(store: copy), identity)
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
             }
         }
     }

@@ -47,19 +47,19 @@ extension SynchronizationOperation {
         sources.hasAllOwnSets = available[former.client] ?? 0 >= memory.sequence ?? 0
         do {
             let isFormerReadable = try await context.blocking { [sources] in
-                try SynchronizedStore.rebuildReplica(
-                    at: replica.url,
-                    ofStoreAt: replica.store,
-                    from: sources,
-                    former,
-                    options: replica.options
-                )
+                try StoreSyncError.translating {
+                    try SynchronizedStore.rebuildReplica(
+                        at: replica.url,
+                        ofStoreAt: replica.store,
+                        from: sources,
+                        former,
+                        options: replica.options
+                    )
+                }
             }
             if !isFormerReadable { asideWarnings.append(unreadableReplica) }
-        } catch let error as StoreChangesError where error.code == .identityTwice {
+        } catch let error as StoreSyncError where error.code == .identityTwice {
             try await continueAsAnotherClient(&memory, context)
-        } catch let error as StoreChangesError {
-            throw StoreSyncError(error)
         }
     }
 

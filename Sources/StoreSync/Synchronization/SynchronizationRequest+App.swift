@@ -6,10 +6,6 @@ extension SynchronizationRequest {
     /// - Throws: ``StoreSyncError``.
     func checkApp() throws {
         guard let app else { return }
-        do {
-            try StoreConnection.check(app)
-        } catch let error as StoreChangesError {
-            throw StoreSyncError(error)
-        }
+        try StoreSyncError.translating { try StoreConnection.check(app) }
     }
 }

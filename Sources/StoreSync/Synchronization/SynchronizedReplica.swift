@@ -29,12 +29,8 @@ struct SynchronizedReplica: Sendable {
         _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
     ) async throws -> Result {
         try await context.blocking {
-            do {
-                return try body(
-                    SynchronizedStore(storeAt: store, replicaAt: url, identity, options: options)
-                )
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
+            try StoreSyncError.translating {
+                try body(SynchronizedStore(storeAt: store, replicaAt: url, identity, options: options))
             }
         }
     }
