@@ -124,7 +124,8 @@ public actor SynchronizationOperation: Operation {
         // A replica that was put back from a backup may be a former client's, too.
         try await replica.using(context) { try $0.adopt() }
         let isKnown = memory.sequence != nil
-        if !isKnown { try await introduce(replica, &memory, context) }
+        // Other devices have to know of a new client first: from then on they forget nothing that this device hasn't seen.
+        if !isKnown { memory = try await publish(from: replica, besides: [], memory, context).memory }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let news = try await fetch(for: replica, listing: isKnown ? listing : nil, &memory, context)
         memory.note(news)
@@ -154,17 +155,6 @@ public actor SynchronizationOperation: Operation {
         )
         result.isComplete = missing.isEmpty
         return result
-    }
-
-    /// Publishes what a new client has, so that other devices know of it before it fetches what they have.
-    ///
-    /// From then on they forget nothing that this device hasn't seen.
-    private func introduce(
-        _ replica: SynchronizedReplica,
-        _ memory: inout SynchronizationMemory,
-        _ context: OperationContext
-    ) async throws {
-        memory = try await publish(from: replica, besides: [], memory, context).memory
     }
 
     /// Remembers what was merged, and to which document the store belongs.
