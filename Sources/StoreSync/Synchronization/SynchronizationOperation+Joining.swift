@@ -149,12 +149,8 @@ extension SynchronizationOperation {
         case .recorded(let recorded): baseline = recorded
         case .unrelated: break
         }
-        let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
-        if let baseline, try await copyStore(to: copy, ifItIs: baseline.upload, context) {
-            let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
-            return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
-        }
         if let baseline {
+            if let beginning = try await beginning(withStoreIfItIs: baseline, origin, context) { return beginning }
             do {
                 // The list is empty if the baseline is still arriving, was lost, or newer stores have replaced it.
                 return try await withFirst(readableOf: baselines.complete.filter { $0 == baseline }) {
@@ -171,11 +167,8 @@ extension SynchronizationOperation {
                 return $0
             }
             transfer = .downloaded
-            guard try await copyStore(to: copy, ifItIs: newest.upload, context) else {
-                return try await beginning(with: newest, origin, context)
-            }
-            let checkpoint = try await checkpoint(of: newest, origin, downloadedTo: request.url, context)
-            return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
+            if let beginning = try await beginning(withStoreIfItIs: newest, origin, context) { return beginning }
+            return try await beginning(with: newest, origin, context)
         case .local, .both:
             var beginning = try await withFirst(readableOf: baselines.complete) {
                 try await self.beginning(with: $0, origin, context)
@@ -246,22 +239,26 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Copies the local store if it's unchanged since an upload; returns whether it is.
-    private func copyStore(
-        to copy: URL,
-        ifItIs upload: UploadName,
+    /// A copy of the local store, with the checkpoint, if it's unchanged since a baseline; else `nil`.
+    private func beginning(
+        withStoreIfItIs baseline: SyncBaseline,
+        _ origin: SyncOrigin,
         _ context: OperationContext
-    ) async throws -> Bool {
-        try await context.blocking { [state, key, request, document] in
+    ) async throws -> SynchronizedStore.Beginning? {
+        let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
+        let isUnchanged = try await context.blocking { [state, key, request, document] in
             let store = try LocalStore(request.url, pages: document.application.seal.pageHash)
             let (snapshot, record) = (
                 try StoreSnapshot.take(of: store, at: copy), try state.locate(store, document: key)
             )
             let root = try snapshot.contentRoot.description
-            if record?.base == upload, record?.contentRoot == root { return true }
+            if record?.base == baseline.upload, record?.contentRoot == root { return true }
             try FileManager.default.removeItem(at: copy)
             return false
         }
+        guard isUnchanged else { return nil }
+        let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
+        return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
     }
 
     /// The error of an edited store whose edits can't be told from the document's rows.
@@ -280,7 +277,8 @@ extension SynchronizationOperation {
 
     /// This device's record of the store, also if a download died when it had just replaced the store.
     private func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
-        guard let record = try await record(context), record.pending != nil else { return try await record(context) }
+        let record = try await record(context)
+        guard let record, record.pending != nil else { return record }
         let root = try await contentRoot(context)
         return try await context.blocking { [state, request] in
             try state.settlePull(of: record, contentRoot: root, file: LocalStore(request.url).file)
