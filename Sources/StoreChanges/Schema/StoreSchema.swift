@@ -33,8 +33,7 @@ public struct StoreSchema: Hashable, Sendable {
     /// - Throws: `DatabaseError`.
     package init(_ db: Database, rules: SyncRules = .none) throws {
         let reader = try SchemaReader(db, rules)
-        var tables: [TableSchema] = []
-        var reports: [TableReport] = []
+        (tables, indexes, reports) = ([], [:], [])
         let list = try reader.list().sorted { $0.name.precedes($1.name) }
         let counts = list.reduce(into: [:]) { $0[$1.name, default: 0] += 1 }
         for listed in list {
@@ -43,26 +42,33 @@ public struct StoreSchema: Hashable, Sendable {
                 counts[listed.name] == 1
                 ? nil : "Another table has a name of the same characters in another Unicode form."
             if let reason = try clash ?? reader.exclusion(of: listed) {
-                reports.append(TableReport(listed.name, excludedBecause: reason))
-                unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
+                try exclude(listed, because: reason, isUnsuitable: false, reader)
                 continue
             }
             let table = try reader.table(listed)
             if let reason = try reader.exclusion(of: table) {
-                reports.append(TableReport(listed.name, excludedBecause: reason, isUnsuitable: true))
-                unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
-                continue
+                try exclude(listed, because: reason, reader)
+            } else {
+                tables.append(table)
             }
-            tables.append(table)
         }
-        self.tables = tables
         indexes = Self.indexes(of: tables)
-        self.reports = reports
         // Without a table, columns of other tables may refer to other rows.
         while try excludeUnfitTables(of: list, reader) {}
         let likelyParents = LikelyParents(of: self)
-        self.reports += self.tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents, rules)) }
-        self.reports.sort { $0.table.precedes($1.table) }
+        reports += tables.map { TableReport($0, SchemaQuestions($0, self).all(likelyParents, rules)) }
+        reports.sort { $0.table.precedes($1.table) }
+    }
+
+    /// Reports a table that doesn't synchronize, and notes its foreign keys.
+    private mutating func exclude(
+        _ listed: SchemaReader.ListedTable,
+        because reason: String,
+        isUnsuitable: Bool = true,
+        _ reader: SchemaReader
+    ) throws {
+        reports.append(TableReport(listed.name, excludedBecause: reason, isUnsuitable: isUnsuitable))
+        unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
     }
 
     /// Excludes the tables whose keys, references or unique values can't be merged, and returns whether there were any.
@@ -75,8 +81,7 @@ public struct StoreSchema: Hashable, Sendable {
                 let reason = SchemaQuestions(table, self).exclusion(rowColumns)
             else { continue }
             unfit.insert(table.name)
-            reports.append(TableReport(table.name, excludedBecause: reason, isUnsuitable: true))
-            unsynchronizedReferences += try reader.unsynchronizedReferences(of: listed)
+            try exclude(listed, because: reason, reader)
         }
         tables.removeAll { unfit.contains($0.name) }
         indexes = Self.indexes(of: tables)
@@ -107,7 +112,7 @@ public struct TableReport: Hashable, Sendable {
     /// Whether the table's own definition keeps its rows from synchronizing, as by a function that only the app has.
     package var isUnsuitable = false
 
-    init(_ table: String, excludedBecause reason: String, isUnsuitable: Bool = false) {
+    init(_ table: String, excludedBecause reason: String, isUnsuitable: Bool) {
         self.table = table
         self.synchronizes = false
         self.reason = reason
