@@ -106,19 +106,19 @@ private final class BaselineRows: StoredRows {
 /// The rows of a checkpoint, which has the names of all, and only the images of rows that the store holds otherwise than
 /// the state.
 private struct CheckpointRows: StoredRows {
+    private let db: SQLConnection
     private let table: StoredValue
     private let fillStatement: SQLStatement
-    private let changesStatement: SQLStatement
     private let pendingStatement: SQLStatement
     private let pendingCountStatement: SQLStatement
     private let counts: CountedRows
 
     init(_ table: String, _ state: ReplicaState) throws {
+        db = state.db
         self.table = try state.table(table)
         fillStatement = try state.db.prepare(
             "UPDATE rows SET image = ? WHERE tbl = ? AND name = ? AND typeof(image) = 'integer'"
         )
-        changesStatement = try state.db.prepare("SELECT changes()")
         pendingStatement = try state.db.prepare("SELECT image IS NOT NULL FROM pending WHERE tbl = ? AND name = ?")
         pendingCountStatement = try state.db.prepare("SELECT 1 FROM pending_counts WHERE tbl = ? AND name = ?")
         counts = try CountedRows(table, state)
@@ -126,7 +126,7 @@ private struct CheckpointRows: StoredRows {
 
     func take(_ name: [UInt8], _ number: Int64?, _ image: [UInt8]) throws -> Bool {
         try fillStatement.execute([.blob(image), table, .blob(name)])
-        if try first(changesStatement, []) == 1 { return true }
+        if db.writtenCount == 1 { return true }
         guard try first(pendingStatement, [table, .blob(name)]) == 1 else { throw StoreChangesError.unfitCheckpoint }
         return false
     }

@@ -69,7 +69,7 @@ struct CountScan {
             LEFT JOIN pending_counts p ON p.tbl = c.tbl AND p.name = c.name WHERE c.id BETWEEN ? AND ?
             """
         )
-        try rows.bind([.integer(identifiers.lowerBound), .integer(identifiers.upperBound)])
+        try rows.bind(state.identifierBounds(of: table))
         while try rows.step() {
             guard let id = rows.integer(0), let base = rows.integer(1) else { continue }
             let count = found.contains(id) ? 1 + more[id, default: 0] : 0

@@ -24,7 +24,7 @@ extension ReplicaLog {
     ///   - values: The values of the condition's parameters.
     /// - Returns: Whether there were any.
     /// - Throws: `DatabaseError`.
-    func withdraw(where condition: String, _ values: [StoredValue] = []) throws -> Bool {
+    func withdraw(where condition: String, _ values: [StoredValue]) throws -> Bool {
         let unpublished = "\(Origin.isCaptured) AND \(condition)"
         guard try db.first("SELECT 1 FROM sets WHERE \(unpublished)", values) != nil else { return false }
         try db.execute("UPDATE sets SET origin = \(Origin.withdrawn.rawValue) WHERE \(unpublished)", values)

@@ -344,22 +344,20 @@ package final class SynchronizedStore {
 
     /// Describes what SQLite reported of the store or of the replica.
     private func described(_ error: DatabaseError) -> StoreChangesError {
-        if isMigrated(error) { return migrated(error) }
-        return StoreChangesError(error, storeAt: url, replicaAt: URL(filePath: replicaDatabase.path))
+        guard isMigrated(error) else {
+            return StoreChangesError(error, storeAt: url, replicaAt: URL(filePath: replicaDatabase.path))
+        }
+        return StoreChangesError(
+            .busy,
+            "The app has changed the schema of \(url.lastPathComponent) during the synchronization. Synchronize again.",
+            cause: error
+        )
     }
 
     /// Whether a statement failed because the app has changed the schema since the store was opened.
     func isMigrated(_ error: DatabaseError) -> Bool {
         guard [.SQLITE_ERROR, .SQLITE_SCHEMA].contains(error.resultCode.primaryResultCode) else { return false }
         return (try? store.read { try schemas.isOutdated(for: $0) }) ?? false
-    }
-
-    private func migrated(_ error: DatabaseError) -> StoreChangesError {
-        StoreChangesError(
-            .busy,
-            "The app has changed the schema of \(url.lastPathComponent) during the synchronization. Synchronize again.",
-            cause: error
-        )
     }
 
     // MARK: Inspecting
