@@ -76,7 +76,7 @@ extension Replica {
         }
         let entry = logged.conflict
         guard state.schema.has(entry.row) else {
-            throw StoreChangesError(.cannotRestore, number, "the store's tables can't hold such a row any more")
+            throw StoreChangesError(cannotRestore: number, "the store's tables can't hold such a row any more")
         }
         // A row that can't be captured at once would get another name.
         try log.judgement().refuseMissingSets(nextHeader(seen: log.integrated(), at: time))
@@ -90,8 +90,7 @@ extension Replica {
         } else {
             guard try present == nil || !restoredConflicts().contains(logged.digest) else {
                 throw StoreChangesError(
-                    .cannotRestore,
-                    number,
+                    cannotRestore: number,
                     "it was restored already, and \(table.name) has the row"
                 )
             }
@@ -116,7 +115,7 @@ extension Replica {
     ) throws {
         let (number, entry) = (logged.number, logged.conflict)
         let lost = entry.lost.filter { table.table.valueColumns.contains($0.key) }
-        guard !lost.isEmpty else { throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table) }
+        guard !lost.isEmpty else { throw StoreChangesError(cannotRestore: number, hasNoColumnIn: table) }
         let stored = StoredRow(table.table, present.cells.merging(lost) { $1 })
         let restored = RestoredRow(number: number, row: entry.row, stored: stored, columns: Set(lost.keys))
         try refuseMissingParents(of: restored, in: table)
@@ -136,7 +135,7 @@ extension Replica {
         let lost = logged.conflict.lost.filter { table.table.columns.contains($0.key) }
         // A row that has no cells outside its key is lost without any.
         guard !lost.isEmpty || logged.conflict.lost.isEmpty else {
-            throw StoreChangesError(.cannotRestore, number, hasNoColumnIn: table)
+            throw StoreChangesError(cannotRestore: number, hasNoColumnIn: table)
         }
         let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table.table) : StoredRow(table.table, lost)
         let restored = RestoredRow(number: number, row: row, stored: stored, columns: Set(table.table.columns))
@@ -174,7 +173,7 @@ extension Replica {
                 )
             }
             guard case .numbered = parent.row else { continue }
-            throw StoreChangesError(.cannotRestore, number, "the row is gone to which \(table.name).\(column) referred")
+            throw StoreChangesError(cannotRestore: number, "the row is gone to which \(table.name).\(column) referred")
         }
     }
 
@@ -272,9 +271,9 @@ extension Replica {
 }
 
 extension StoreChangesError {
-    init(_ code: Code, _ number: Int64, _ reason: String, cause: (any Error)? = nil) {
+    init(cannotRestore number: Int64, _ reason: String, cause: (any Error)? = nil) {
         self.init(
-            code,
+            .cannotRestore,
             """
             Conflict \(number) can't be restored: \(reason). storesync conflicts STORE shows what it lost: enter that in the \
             app instead.
@@ -283,8 +282,8 @@ extension StoreChangesError {
         )
     }
 
-    fileprivate init(_ code: Code, _ number: Int64, hasNoColumnIn table: StoreTable) {
-        self.init(code, number, "\(table.name) has no column outside its key for it")
+    fileprivate init(cannotRestore number: Int64, hasNoColumnIn table: StoreTable) {
+        self.init(cannotRestore: number, "\(table.name) has no column outside its key for it")
     }
 }
 

@@ -53,7 +53,7 @@ extension SynchronizedStore {
                 // SQLite's message ends with the column.
                 let column = error.message?.split(separator: " ").last ?? "a column"
                 let reason = "\(column) may not be empty, and the entry has no value for it"
-                throw StoreChangesError(.cannotRestore, number, reason, cause: error)
+                throw StoreChangesError(cannotRestore: number, reason, cause: error)
             } catch let error as DatabaseError where error.isOfRow && !isMigrated(error) {
                 throw StoreChangesError(
                     .cannotRestore,
