@@ -22,7 +22,7 @@ struct Capture {
     /// Prepares a capture.
     ///
     /// - Parameters:
-    ///   - store: A connection in a read transaction.
+    ///   - store: A connection in a transaction.
     ///   - state: The replica, in a write transaction.
     ///   - client: This device.
     ///   - changes: Where the changes go.

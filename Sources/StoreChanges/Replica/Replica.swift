@@ -71,7 +71,7 @@ package final class Replica {
     /// Captures what the user changed in the store, as sets of this device, and integrates them.
     ///
     /// - Parameters:
-    ///   - store: The store, in a read transaction.
+    ///   - store: The store, in a transaction; it isn't written.
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - pages: The store's pages in the same transaction; `nil` if all rows are to be compared.

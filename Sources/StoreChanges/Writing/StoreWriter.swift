@@ -19,8 +19,8 @@ final class StoreWriter {
     /// Prepares to write.
     ///
     /// - Parameters:
-    ///   - store: A connection in a write transaction, with foreign keys off.
-    ///   - state: The replica, in a write transaction.
+    ///   - store: A connection in a transaction: for ``write()``, to write, with foreign keys off. ``finish()`` uses none.
+    ///   - state: The replica, in a transaction: for ``assignNumbers()`` and ``finish()`` a write transaction.
     init(to store: SQLConnection, _ state: ReplicaState) {
         self.store = store
         self.state = state
