@@ -80,14 +80,14 @@ struct SyncCatalog: Sendable {
                 try await newest(among: $0.value, of: $0.key, memory)
             }
             news = News(
+                heads: searches.flatMap(\.heads),
                 listed: Set(names.map(\.name)),
                 own: names.filter { $0.client == client },
-                warnings: searches.flatMap(\.warnings)
+                rolledBack: searches.compactMap(\.rolledBack),
+                removals: memory.removals,
+                warnings: searches.flatMap(\.warnings),
+                unreadable: Set(searches.filter { !$0.warnings.isEmpty }.map(\.client))
             )
-            news.unreadable = Set(searches.filter { !$0.warnings.isEmpty }.map(\.client))
-            news.heads = searches.flatMap(\.heads)
-            news.removals = memory.removals
-            news.rolledBack = searches.compactMap(\.rolledBack)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }
         }
