@@ -53,7 +53,7 @@ extension SetFold {
         _ rowColumns: RowColumns
     ) -> (RowName, lost: [String: Cell]) {
         let authors = author.tables[change.table]
-        let columns = authors?.columns.keys.sorted { $0.precedes($1) } ?? []
+        let columns = authors?.columnNames ?? []
         guard case .key(let cells) = change.row, cells.count == columns.count,
             authors?.isCounted(cells) == true || table.keyColumns.isEmpty
         else { return (change.row, [:]) }
@@ -272,8 +272,7 @@ extension SchemaDescription.Table {
         guard case .key(let cells) = row else {
             return Dictionary(keyColumns.map { ($0, .row(row)) }) { first, _ in first }
         }
-        let names = isCounted(cells) ? columns.keys.sorted { $0.precedes($1) } : keyColumns
-        return Dictionary(zip(names, cells)) { first, _ in first }
+        return Dictionary(zip(isCounted(cells) ? columnNames : keyColumns, cells)) { first, _ in first }
     }
 }
 

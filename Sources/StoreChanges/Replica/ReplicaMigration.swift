@@ -235,7 +235,7 @@ private struct FormerTable {
     let rowColumns: RowColumns
 
     init(_ table: SchemaDescription.Table, _ rowColumns: RowColumns) {
-        columns = table.columns.keys.sorted { $0.precedes($1) }
+        columns = table.columnNames
         self.table = table
         self.rowColumns = rowColumns
     }

@@ -13,6 +13,9 @@ public struct SchemaDescription: Hashable, Sendable {
         /// The tokens of each `CHECK` constraint.
         var checks: Set<[String]> = []
 
+        /// The names of the columns, in ascending order: a row without a key is named by its cells in this order.
+        var columnNames: [String] { columns.keys.sorted { $0.precedes($1) } }
+
         /// Whether these cells name a row without a key, or with `NULL` in it: then they are those of all columns.
         func isCounted(_ cells: [Cell]) -> Bool {
             keyColumns.isEmpty || cells.count != keyColumns.count || cells.contains(.null)
@@ -142,9 +145,7 @@ public struct SchemaDescription: Hashable, Sendable {
             table.columns[column] != nil || defaults[change.table]?[column] == cell
         }
         if case .key(let cells) = change.row, authors.isCounted(cells) {
-            // A row without a key is named by all of its cells.
-            let names = authors.columns.keys.sorted { $0.precedes($1) }
-            guard zip(names, cells).allSatisfy({ has($0, $1) }) else { return false }
+            guard zip(authors.columnNames, cells).allSatisfy({ has($0, $1) }) else { return false }
         }
         switch change.edit {
         case .insert(let row): return row.cells.allSatisfy { has($0.key, $0.value) }

@@ -149,9 +149,8 @@ struct SchemaReader {
     /// Other devices may not have the app's functions and collations. To find them, the table and its indexes are created in
     /// the empty database. GRDB's collations are known there, but merging doesn't compare by them.
     func exclusion(of table: TableSchema) throws -> String? {
-        if Set(table.columns.map(\.name) + table.generatedColumns).count < table.columns.count
-            + table.generatedColumns.count
-        {
+        let names = table.columns.map(\.name) + table.generatedColumns
+        if Set(names).count < names.count {
             return "Two columns have names of the same characters in two Unicode forms. Rename one."
         }
         if !table.isWithoutRowID, TableSchema.rowIdentifier(besides: table.columns.map(\.name)) == nil {
