@@ -32,12 +32,12 @@ package struct LogEntry: Hashable, Sendable {
 
     package init(_ set: SyncChangeSet) { self.init(set.header, SetDigest(of: set.encoded)) }
 
-    package var reference: SetReference { SetReference(header.id, digest) }
+    package var id: SetID { header.id }
+    package var reference: SetReference { SetReference(id, digest) }
     package var position: SetPosition { header.position }
 
     /// The client's previous set; `nil` for the first one.
     var predecessor: SetReference? {
-        header.id.sequence > 1
-            ? SetReference(SetID(header.id.client, header.id.sequence - 1), header.predecessor) : nil
+        id.sequence > 1 ? SetReference(SetID(id.client, id.sequence - 1), header.predecessor) : nil
     }
 }

@@ -47,13 +47,13 @@ package struct SetJudgement {
         to sets: [SetReference],
         _ entries: [LogEntry]
     ) -> [SetReference: Set<SetReference>] {
-        let entriesOfClients = Dictionary(grouping: entries, by: \.header.id.client).mapValues {
-            $0.sorted { $0.header.id.sequence < $1.header.id.sequence }
+        let entriesOfClients = Dictionary(grouping: entries, by: \.id.client).mapValues {
+            $0.sorted { $0.id.sequence < $1.id.sequence }
         }
         var unrelated: [SetReference: Set<SetReference>] = [:]
         for set in Set(sets) {
             var found: Set<SetReference> = []
-            for entry in entriesOfClients[set.id.client] ?? [] where entry.header.id.sequence > set.id.sequence {
+            for entry in entriesOfClients[set.id.client] ?? [] where entry.id.sequence > set.id.sequence {
                 guard let predecessor = entry.predecessor else { continue }
                 let isUnrelated =
                     predecessor.id.sequence > set.id.sequence ? found.contains(predecessor) : predecessor != set
@@ -69,11 +69,11 @@ package struct SetJudgement {
         let published = prefixes.reduce(into: Set<SetReference>()) { $0.formUnion($1.members.known) }
         for entry in entries {
             let isPublished = published.contains(entry.reference)
-            let isRemoved = knowledge.removals[entry.header.id.client].map { entry.header.id.sequence > $0 } ?? false
+            let isRemoved = knowledge.removals[entry.id.client].map { entry.id.sequence > $0 } ?? false
             let isLate =
                 knowledge.stable.map { !isBeyond($0, entry) } ?? false
                 || !isPublished
-                    && prefixes.contains { !$0.members.mayContain(entry.header.id) && !isBeyond($0.prefix, entry) }
+                    && prefixes.contains { !$0.members.mayContain(entry.id) && !isBeyond($0.prefix, entry) }
             if isLate || isRemoved && !isPublished || entry.isWithdrawn { void.insert(entry.reference) }
         }
         judgeCopies(entries)
@@ -133,7 +133,7 @@ package struct SetJudgement {
 
     /// Whether a set's author had seen a client's set, which may be its own.
     private func hasSeen(_ entry: LogEntry, _ client: ClientID, _ last: SeenSet) -> Bool {
-        if client == entry.header.id.client { return entry.predecessor.map { descends($0, from: last) } ?? false }
+        if client == entry.id.client { return entry.predecessor.map { descends($0, from: last) } ?? false }
         return entry.header.seen[client].map { descends(SetReference(client, $0), from: last) } ?? false
     }
 
@@ -147,7 +147,7 @@ package struct SetJudgement {
 
     /// Judges sets of one number, and the successors of void sets.
     private mutating func judgeCopies(_ entries: [LogEntry]) {
-        let byNumber = Dictionary(grouping: entries, by: \.header.id)
+        let byNumber = Dictionary(grouping: entries, by: \.id)
         for (_, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
             for copy in copies where copy.predecessor.map(isVoid) ?? false { void.insert(copy.reference) }
             // A set whose predecessor is missing can't be chosen: it isn't known of which of two it is the successor.
@@ -230,7 +230,7 @@ package struct SetJudgement {
             guard !unreadable.contains(entry.reference),
                 entry.predecessor.map({ isSettled($0, integrated) }) ?? true,
                 entry.header.seen.allSatisfy({ client, seen in
-                    client == entry.header.id.client || isSettled(SetReference(client, seen), integrated)
+                    client == entry.id.client || isSettled(SetReference(client, seen), integrated)
                 })
             else { continue }
             ready.append(entry)

@@ -30,7 +30,7 @@ extension SetJudgement {
         guard end > 0 else { return knowledge.stable }
         var vector = knowledge.stable?.vector ?? [:]
         for entry in integrated.prefix(end) {
-            vector[entry.header.id.client] = SeenSet(entry.header.id.sequence, entry.digest)
+            vector[entry.id.client] = SeenSet(entry.id.sequence, entry.digest)
         }
         return StablePrefix(integrated[end - 1].position, vector)
     }
@@ -51,7 +51,7 @@ extension SetJudgement {
     private func clientVectors(_ client: ClientID, _ storeSeen: [ClientID: SeenSet]) -> [[ClientID: UInt64]]? {
         var clients = Set(knowledge.heads.keys).union(storeSeen.keys)
         for head in knowledge.heads.values { clients.formUnion(head.seen.keys) }
-        for entry in entries.values { clients.formUnion(Array(entry.header.seen.keys) + [entry.header.id.client]) }
+        for entry in entries.values { clients.formUnion(Array(entry.header.seen.keys) + [entry.id.client]) }
         if let stable = knowledge.stable { clients.formUnion(stable.vector.keys) }
         var vectors = [effective(storeSeen)]
         for other in clients where other != client && knowledge.removals[other] == nil {
@@ -68,7 +68,7 @@ extension SetJudgement {
     /// What a set had seen, itself included.
     private func vector(of entry: LogEntry) -> [ClientID: UInt64] {
         var vector = effective(entry.header.seen)
-        vector[entry.header.id.client] = entry.header.id.sequence
+        vector[entry.id.client] = entry.id.sequence
         return vector
     }
 
@@ -86,7 +86,7 @@ private struct PrefixOrder {
     init(_ entries: [LogEntry]) {
         count = entries.count
         for (index, entry) in entries.enumerated() {
-            sets[entry.header.id.client, default: []].append((entry.header.id.sequence, index))
+            sets[entry.id.client, default: []].append((entry.id.sequence, index))
         }
     }
 

@@ -52,7 +52,7 @@ struct FoldedConflicts {
         var (rest, start) = (sets[...], count)
         try log.forEachIntegratedBackwards { entry in
             if !targets.isEmpty {
-                let author = ChangeAuthor(entry.header.id, at: entry.header.stamp)
+                let author = ChangeAuthor(entry.id, at: entry.header.stamp)
                 try log.undo.forEachPart(of: entry.reference) { part in
                     for index in targets.take(changedBy: part) { others[index] = author }
                 }

@@ -207,8 +207,8 @@ struct ReplicaLog {
         let common = zip(ready, integrated).prefix { $0 == $1 }.count
         for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
         // A set that is folded again keeps the entries that it has again, and their numbers.
-        let foldedAgain = Set(ready[common...].map(\.header.id))
-        for entry in integrated[common...] where !foldedAgain.contains(entry.header.id) {
+        let foldedAgain = Set(ready[common...].map(\.id))
+        for entry in integrated[common...] where !foldedAgain.contains(entry.id) {
             try setConflicts([], of: entry.header)
         }
         try db.execute("UPDATE sets SET status = \(Status.waiting.rawValue) WHERE \(Status.isVoid)")
