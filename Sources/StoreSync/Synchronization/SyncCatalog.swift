@@ -288,7 +288,7 @@ struct SyncCatalog: Sendable {
         let named = sets.dropFirst().map(\.header.predecessor) + [head.content.last?.digest]
         for (set, digest) in zip(sets, named) where set.digest != digest {
             let (client, number) = (head.name.client, set.header.id.sequence)
-            let segment = head.segments.first { $0.first <= number && number <= $0.last }
+            let segment = head.segments.first { $0.numbers.contains(number) }
             let path = segment.map { hierarchy.syncSegment($0, of: client) } ?? hierarchy.syncHead(head.name)
             let reason = "its change set \(number) isn't what the next one names"
             throw SyncSegment.damaged(path, reason, by: client)

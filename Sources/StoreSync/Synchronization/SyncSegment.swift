@@ -31,6 +31,9 @@ struct SyncSegment: Hashable, Sendable, Codable {
         guard self.name == name, SyncFileName.isUnique(unique) else { return nil }
     }
 
+    /// The numbers of the sets.
+    var numbers: ClosedRange<UInt64> { first...last }
+
     var name: String { "\(first)-\(last)-\(unique)\(Self.suffix)" }
 
     /// Adds to the error of a damaged file how it's written again.

@@ -145,9 +145,9 @@ extension SynchronizationOperation {
         let there = try await hooks.listSyncSegments(of: client, hierarchy)
         let names = Set(there.map(\.name))
         for segment in memory.segments where !names.contains(segment.name) {
-            let sets = try await replica.using(context) { try $0.ownSets(segment.first...segment.last) }
+            let sets = try await replica.using(context) { try $0.ownSets(segment.numbers) }
             // A device that began with a baseline doesn't have its older sets any more.
-            guard UInt64(sets.count) == segment.last - segment.first + 1 else { continue }
+            guard sets.count == segment.numbers.count else { continue }
             do {
                 _ = try await catalog.create(segment, sets, by: client)
             } catch let error as StoreSyncError where error.code == .busy {
@@ -168,11 +168,11 @@ extension SynchronizationOperation {
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
         var damaged: [SyncSegment] = []
         for (index, segment) in memory.segments.enumerated() {
-            let sets = try await replica.using(context) { try $0.ownSets(segment.first...segment.last) }
-            guard UInt64(sets.count) == segment.last - segment.first + 1,
-                try await !catalog.has(sets, in: segment, of: client)
-            else { continue }
-            memory.segments[index] = SyncSegment(segment.first...segment.last)
+            let sets = try await replica.using(context) { try $0.ownSets(segment.numbers) }
+            guard sets.count == segment.numbers.count, try await !catalog.has(sets, in: segment, of: client) else {
+                continue
+            }
+            memory.segments[index] = SyncSegment(segment.numbers)
             _ = try await catalog.create(memory.segments[index], sets, by: client)
             damaged.append(segment)
         }
@@ -242,7 +242,7 @@ extension SynchronizationOperation {
     ) async throws {
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(published.memory.client))
         for segment in files {
-            let named = publication.sets.filter { segment.first <= $0.sequence && $0.sequence <= segment.last }
+            let named = publication.sets.filter { segment.numbers.contains($0.sequence) }
             let sets = try await content(of: named, replica, context)
             published.bytes += Int64(try await catalog.create(segment, sets, by: client))
             guard let digest = sets.last?.digest.rawValue else { continue }
