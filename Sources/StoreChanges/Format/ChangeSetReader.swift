@@ -15,7 +15,6 @@ struct ChangeSetReader {
     private var lastTable: String?
     /// The columns that changes of the table have named so far; `nil` before its first change.
     private var usedColumns: Set<String>?
-    private var isFinished = false
 
     /// Reads the beginning of a set.
     ///
@@ -102,9 +101,10 @@ struct ChangeSetReader {
 
     /// Reads the next change; `nil` at the end of the set, after which there must be nothing.
     ///
+    /// Then it must not be called again.
+    ///
     /// - Throws: ``StoreChangesError`` with `corrupt`.
     mutating func next() throws -> Change? {
-        guard !isFinished else { return nil }
         while true {
             if let current = table {
                 let kind = try parser.byte("the kind of a change")
@@ -116,7 +116,6 @@ struct ChangeSetReader {
             } else {
                 switch try parser.byte("the beginning of a table") {
                 case 0:
-                    isFinished = true
                     guard parser.isAtEnd else { throw parser.malformed("there are bytes after the end") }
                     return nil
                 case 1:
