@@ -38,7 +38,7 @@ extension Replica {
         }
         try logLost(lost, of: former.log)
         let own = try log.entries(.void, where: ReplicaLog.Origin.isForeign).filter { entry in
-            try entry.header.id.client == client && former.log.header(entry.reference) == nil
+            try entry.header.id.client == client && !former.log.has(entry.reference)
         }
         try logLost(own, of: log)
     }

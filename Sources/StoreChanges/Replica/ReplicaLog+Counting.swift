@@ -7,7 +7,7 @@ extension ReplicaLog {
     }
 
     /// Whether a set is there that fulfils a condition in SQL.
-    func has(_ reference: SetReference, where condition: String) throws -> Bool {
+    func has(_ reference: SetReference, where condition: String = "true") throws -> Bool {
         try db.first("SELECT 1 FROM sets WHERE \(SetReference.condition) AND \(condition)", reference.values) != nil
     }
 

@@ -164,10 +164,26 @@ struct ReplicaLog {
         try db.first("SELECT bytes FROM sets WHERE \(SetReference.condition)", reference.values)?.bytes(0)
     }
 
-    /// A set's header.
+    /// A set's header, unless the set is stable and not its client's last one.
     func header(_ reference: SetReference) throws -> SyncChangeSet.Header? {
         try db.first("SELECT header FROM sets WHERE \(SetReference.condition)", reference.values)?.bytes(0)
             .map { try SyncChangeSet.Header(decoding: $0) }
+    }
+
+    /// Forgets the headers of stable sets that aren't their clients' last ones: nothing reads them.
+    ///
+    /// - Parameters:
+    ///   - stable: The last stable set of each client.
+    ///   - former: The sets that were it before.
+    /// - Throws: `DatabaseError`.
+    func forgetHeaders(before stable: [ClientID: SeenSet], since former: [ClientID: SeenSet]) throws {
+        for (client, last) in stable {
+            let first = former[client]?.sequence ?? 0
+            try db.execute(
+                "UPDATE sets SET header = x'' WHERE client = ? AND sequence >= ? AND sequence < ? AND \(Status.isStable)",
+                [.text(client.rawValue), .integer(Int64(clamping: first)), .integer(Int64(clamping: last.sequence))]
+            )
+        }
     }
 
     /// Notes that the sets that this device captured as a client may be on the storage from now on.

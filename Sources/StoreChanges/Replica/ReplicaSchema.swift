@@ -90,7 +90,7 @@ enum ReplicaSchema {
         CREATE TABLE pages (tbl INTEGER, last INTEGER, leaves BLOB NOT NULL, PRIMARY KEY (tbl, last)) WITHOUT ROWID;
 
         -- All sets that arrived; bytes are NULL for stable sets of other devices, sum unless a set is integrated
-        -- and the digest after it is known.
+        -- and the digest after it is known. Of the stable sets, only each client's last one has its header.
         CREATE TABLE sets (
             id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
             stamp INTEGER NOT NULL, status INTEGER NOT NULL, origin INTEGER NOT NULL, readable INTEGER NOT NULL,

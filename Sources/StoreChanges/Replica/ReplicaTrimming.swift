@@ -38,7 +38,9 @@ struct ReplicaTrimming {
             """,
             prefix.position.values + [.text(client.rawValue)]
         )
-        guard prefix != judgement.knowledge.stable else { return }
+        let former = judgement.knowledge.stable
+        guard prefix != former else { return }
+        try log.forgetHeaders(before: prefix.vector, since: former?.vector ?? [:])
         try ReplicaKnowledge(state.db).setStable(prefix)
         try log.markUnjudged()
     }

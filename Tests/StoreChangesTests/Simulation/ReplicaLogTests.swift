@@ -139,6 +139,26 @@ struct ReplicaLogTests {
         #expect(after.rows.mapValues(\.cells) == before.rows.mapValues(\.cells))
     }
 
+    @Test("Of the sets that every device has seen, only each device's last one keeps its header, which the next one needs")
+    func headers() throws {
+        let (laptop, phone) = try Self.devices()
+        for number in 1...3 {
+            for (sender, receiver) in [(laptop, phone), (phone, laptop)] {
+                try sender.edit("INSERT INTO note (title) VALUES ('\(sender.client.rawValue) \(number)')")
+                try Self.send(sender, receiver)
+            }
+            try Self.exchangeHeads(laptop, phone)
+            for device in [laptop, phone] { try device.trim() }
+        }
+        #expect(try laptop.stable()?.vector.values.map(\.sequence) == [3, 3])
+        #expect(try laptop.headerCount() == 2)
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        let next = try #require(try laptop.capture())
+        #expect(next.header.schemaDescription == nil, "the device's last set has told the schema")
+        try phone.integrate([next])
+        #expect(try phone.content().rows.count == 7)
+    }
+
     @Test("What a head says that the store has seen holds for later sets, also if it changed nothing in the store")
     func seenWithoutEffect() throws {
         let (laptop, phone) = try Self.devices()

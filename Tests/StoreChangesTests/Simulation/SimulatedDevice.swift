@@ -444,6 +444,11 @@ final class SimulatedDevice {
         try replicaDatabase.unsafeRead { try Int.fetchOne($0, sql: "SELECT total(length(header)) FROM sets") ?? 0 }
     }
 
+    /// How many sets the log has the headers of.
+    func headerCount() throws -> Int {
+        try replicaDatabase.unsafeRead { try Int.fetchOne($0, sql: "SELECT count(*) FROM sets WHERE header <> x''") ?? 0 }
+    }
+
     /// The size of all void sets.
     func voidByteCount() throws -> Int {
         try replicaDatabase.unsafeRead {
