@@ -238,8 +238,8 @@ extension StateDirectory {
             guard let root = future.contentRoot else { return former }
             var store =
                 former ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
-            // From now on another file may be at the path, and the file system may reuse the former file's number.
-            store.file = nil
+            // From now on another file may be at the path. Without a time of birth, it may have the former file's number.
+            if store.file?.birth == 0 { store.file = nil }
             store.pending = StoreRecord.Pending(
                 contentRoot: root,
                 base: future.base,

@@ -16,14 +16,15 @@ extension StateDirectory {
         let ofPath = records.first { $0.path == store.path }
         guard let file = store.file else { return ofPath }
         let ofFile = records.first {
-            $0.file == file
+            $0.isStore(file)
                 && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, to: store, records))
         }
         guard var record = ofFile ?? ofPath else { return nil }
         guard record.path != store.path else { return record }
         let former = record.path
         (record.path, record.file) = (store.path, file)
-        let other = ofPath.flatMap { $0.file != nil && $0.file == FileIdentity(atPath: former.text) ? $0 : nil }
+        let there = FileIdentity(atPath: former.text)
+        let other = ofPath.flatMap { record in there.map(record.isStore) == true ? record : nil }
         try moveStore(from: former, to: record, exchangingWith: other)
         try settleMoves(of: key)
         if other == nil { removeLeftovers(ofStoreAt: former, in: key) }
@@ -48,19 +49,19 @@ extension StateDirectory {
     /// number. If the time of birth isn't recorded, a file at a new path may be an old backup with a reused number. It
     /// must not inherit uploads of which it has nothing, unless its name says that it's the same store.
     func wasMoved(_ record: StoreRecord, to store: LocalStore, _ records: [StoreRecord]) -> Bool {
-        let isSameFile = record.file.map { $0.birth != 0 } ?? false
+        let isSameFile = (record.file ?? record.pending?.file).map { $0.birth != 0 } ?? false
         let isNewPath = !records.contains { $0.path == store.path }
         guard isSameFile || !isNewPath || hasSameName(record, store) else { return false }
         guard let there = FileIdentity(atPath: record.path.text) else { return isGone(record.path) }
         return record.path.text.canonicalPath == store.path.text
-            || records.contains { $0.path != record.path && $0.file == there }
+            || records.contains { $0.path != record.path && $0.isStore(there) }
     }
 
     /// Whether a store is the file of another document, which recorded it at another path.
     func isFile(_ store: LocalStore, ofOtherDocumentThan key: DocumentKey) throws -> Bool {
         guard let file = store.file, file.birth != 0 else { return false }
         return try read(StateSchema.fetchAllStores).contains {
-            $0.file == file && $0.path != store.path && $0.document != key
+            $0.isStore(file) && $0.path != store.path && $0.document != key
         }
     }
 

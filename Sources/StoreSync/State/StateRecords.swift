@@ -101,6 +101,13 @@ struct StoreRecord: Hashable, Sendable, Codable {
         var file: FileIdentity?
     }
 
+    /// Whether a file is this store: the recorded one, or the one with which an interrupted pull has replaced it.
+    ///
+    /// Without a time of birth, another file may have the number of the latter.
+    func isStore(_ file: FileIdentity) -> Bool {
+        self.file == file || file.birth != 0 && pending?.file == file
+    }
+
     /// The record of the store with the content `root`, after an interrupted pull if there was one.
     func settled(for root: String) -> StoreRecord {
         guard let pending else { return self }

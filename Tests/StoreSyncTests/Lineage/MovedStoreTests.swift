@@ -228,6 +228,33 @@ struct MovedStoreTests {
     }
 
     @Test(
+        "A store that was moved after its pull died keeps its record, also at the path of another store",
+        arguments: ["after pull begun", "before pull"],
+        ["other.sqlite", "new.sqlite"]
+    )
+    func movedAfterDeadPull(moment: String, name: String) async throws {
+        let scene = try await Scene()
+        // Without times of birth, a file may have the reused number of another one.
+        guard FileIdentity(atPath: scene.b.store.path)?.birth != 0 else { return }
+        try scene.a.write("two")
+        let client = try await scene.a.push().value.client
+        _ = try await scene.b.pull(scene.url("other.sqlite")).value
+        let dying = try scene.dying(moment)
+        if moment == "before pull" {
+            _ = try await scene.b.pull().value
+            #expect(await code { try await dying.pull(from: client, generation: 1).value } == .remoteUnavailable)
+        } else {
+            #expect(await code { try await dying.pull().value } == .remoteUnavailable)
+        }
+        #expect(try scene.b.notes() == ["one"])
+        let new = scene.url(name)
+        try Self.remove(new)
+        try Self.move(scene.b.store, to: new)
+        try Store.write(["three"], to: new)
+        #expect(try await scene.b.push(new).value.divergedFrom == [client], "the store doesn't have the edit of a")
+    }
+
+    @Test(
         "A moved store keeps its applied sets if the device dies while it records the move",
         arguments: ["before moved store", "after moved store"]
     )
