@@ -245,7 +245,8 @@ extension StoreSyncError {
         switch (error as? DatabaseError)?.resultCode {
         case _ where (error as? DatabaseError)?.fault(ofDatabaseAt: database) == .reading:
             self.init(.cannotWrite, DatabaseFault.unreadable("\(database) on this device"), cause: error)
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT:
+        // A table or a column that is missing, or there twice, is an error of a statement.
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT, .SQLITE_ERROR:
             self.init(
                 .corrupt,
                 """

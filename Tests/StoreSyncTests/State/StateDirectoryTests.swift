@@ -127,6 +127,22 @@ struct StateDirectoryTests {
         }
     }
 
+    @Test(
+        "A state directory that lacks one of its tables is reported as damaged",
+        arguments: ["store", "lockName", "grdb_migrations"]
+    )
+    func missingTable(name: String) throws {
+        _ = try fixture.open()
+        try DatabaseQueue(path: fixture.database.path).write { try $0.execute(sql: "DROP TABLE \(name)") }
+        #expect {
+            let state = try fixture.open()
+            _ = try state.stores(of: StateFixture.diary)
+            _ = try state.lock(.document(StateFixture.diary), .exclusive)
+        } throws: {
+            Self.code($0) == .corrupt
+        }
+    }
+
     @Test("A state directory of the first version is read with what it says of its uploads")
     func firstVersion() throws {
         let state = try fixture.open()
