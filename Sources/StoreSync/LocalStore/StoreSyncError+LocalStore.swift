@@ -47,7 +47,9 @@ extension StoreSyncError {
 
     /// Translates an error of this device's file system from writing `url`.
     init(writing url: URL, _ error: any Error) {
-        let reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
+        var reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
+        // SQLite's messages end without a period.
+        if !reason.hasSuffix(".") { reason += "." }
         self.init(
             .cannotWrite,
             "\(url.path) can't be written on this device: \(reason) Make room or check the permissions.",

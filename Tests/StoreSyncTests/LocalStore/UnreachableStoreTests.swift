@@ -55,6 +55,13 @@ struct UnreachableStoreTests {
         #expect(!FileManager.default.fileExists(atPath: copy.path))
     }
 
+    @Test("The error of a file that SQLite can't create consists of whole sentences")
+    func sentences() throws {
+        let url = try directory().appending(path: "missing/file")
+        let error = #expect(throws: StoreSyncError.self) { try AppliedSets.create(at: url) }
+        #expect(error?.message.contains(". Make room") == true, "\(error?.message ?? "")")
+    }
+
     @Test(
         "A push and a synchronization say that a store's directory can't be searched",
         .enabled(if: geteuid() != 0, "root may search everywhere")
