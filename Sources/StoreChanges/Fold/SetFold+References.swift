@@ -18,8 +18,7 @@ extension SetFold {
         defer { queueReference(row, id) }
         if try goesBack(row, reference.sortName) { return }
         let tomb = try tomb(with: key)
-        let isUnknown = try tomb.flatMap { try work.tomb($0) }?.deleters.contains(where: header.hasSeen) == false
-        guard isUnknown || hadParent else { return try leaveOut(row) }
+        guard tomb != nil || hadParent else { return try leaveOut(row) }
         switch action {
         case .cascade:
             if let tomb { companions[tomb, default: []].insert(row) }
@@ -44,8 +43,12 @@ extension SetFold {
     }
 
     /// The deleted row to which a reference leads: first among the rows that this set deleted, then the least.
+    ///
+    /// Rows that the set's author knew as deleted aren't meant. Other replicas may have forgotten them by now.
     private mutating func tomb(with key: LookupKey) throws -> RowReference? {
-        let tombs = try work.tombs(with: key)
+        let tombs = try work.tombs(with: key).filter {
+            try work.tomb($0)?.deleters.contains(where: header.hasSeen) == false
+        }
         return try tombs.first { try work.formerTomb($0) == nil } ?? tombs.first
     }
 

@@ -3,6 +3,11 @@ import StoreChanges
 // MARK: Rule 5, parents that come back, and what is left out
 
 extension FoldScenarios {
+    private static let codes = """
+        CREATE TABLE code (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE shop (id INTEGER PRIMARY KEY, code TEXT REFERENCES code (name));
+        """
+
     static let parents: [FoldScenario] = [
         FoldScenario(
             title: "A parent comes back with its own missing parents, whatever their action",
@@ -75,6 +80,51 @@ extension FoldScenarios {
                 "broughtBack file C#1", "broughtBack file C#2", "broughtBack folder A#1", "deletedWithParent file C#1",
                 "deletedWithParent file C#2",
             ]
+        ),
+        FoldScenario(
+            title: "A row whose deletion the author knew isn't taken for the parent with the same values",
+            schema: codes,
+            sets: [
+                first(.insert("code", "A#1", ["name": "x"])),
+                .by(
+                    "A",
+                    2,
+                    at: 2,
+                    .delete("code", "A#1", knowing: ["name": "x"]),
+                    .insert("code", "A#2", ["name": "x"])
+                ),
+                .by("B", 1, at: 3, seeing: ["A": 2], .delete("code", "A#2", knowing: ["name": "x"])),
+                .by("C", 1, at: 4, seeing: ["A": 2], .insert("shop", "C#1", ["code": "x"])),
+            ],
+            rows: ["code A#2 name='x'", "shop C#1 code='x'"],
+            tombs: ["code A#1"],
+            conflicts: ["broughtBack code A#2"]
+        ),
+        FoldScenario(
+            title: "A row that comes back brings no parent whose deletion the author knew",
+            schema: codes + "CREATE TABLE sale (id INTEGER PRIMARY KEY, shop INTEGER NOT NULL REFERENCES shop);",
+            sets: [
+                first(.insert("code", "A#1", ["name": "x"]), .insert("shop", "A#2", ["code": "x"])),
+                .by(
+                    "A",
+                    2,
+                    at: 2,
+                    .delete("code", "A#1", knowing: ["name": "x"]),
+                    .insert("code", "A#3", ["name": "x"])
+                ),
+                .by(
+                    "B",
+                    1,
+                    at: 3,
+                    seeing: ["A": 2],
+                    .delete("code", "A#3", knowing: ["name": "x"]),
+                    .delete("shop", "A#2", knowing: ["code": "x"])
+                ),
+                .by("C", 1, at: 4, seeing: ["A": 2], .insert("sale", "C#1", ["shop": .to("A#2")])),
+            ],
+            rows: ["code A#3 name='x'", "sale C#1 shop=→A#2", "shop A#2 code='x'"],
+            tombs: ["code A#1"],
+            conflicts: ["broughtBack code A#3", "broughtBack shop A#2"]
         ),
         FoldScenario(
             title: "A parent that comes back merges with the row that took its unique values",

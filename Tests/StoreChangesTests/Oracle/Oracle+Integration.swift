@@ -177,9 +177,11 @@ extension Oracle.Integration {
         traces[row]?.marked.isDisjoint(with: key.columns) == false
     }
 
-    /// The deleted row to which a reference leads: first among the rows that this set deleted, then the least.
+    /// The deleted row to which a reference leads, unless the author of the set had seen a set that deleted it: first among
+    /// the rows that this set deleted, then the least.
     func tomb(of key: ForeignKey, _ cells: [Cell]) -> RowReference? {
         content.tombs.filter { $0.key.table == key.parent && matches(key, cells, image($0.key, $0.value.row)) }
+            .filter { !$0.value.deleters.contains(where: set.header.hasSeen) }
             .keys.min { first, second in
                 let (isFirstOld, isSecondOld) = (before.tombs[first] != nil, before.tombs[second] != nil)
                 return isFirstOld == isSecondOld ? first < second : isSecondOld

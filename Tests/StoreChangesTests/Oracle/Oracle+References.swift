@@ -53,8 +53,7 @@ extension Oracle.Integration {
         let (child, key) = (violation.child, violation.key)
         if goesBack(child, for: .reference(key)) { return }
         let tomb = tomb(of: key, violation.cells)
-        let isUnknown = tomb.flatMap { content.tombs[$0] }?.deleters.contains(where: set.header.hasSeen) == false
-        guard isUnknown || hasParent(key, violation.cells, in: before) else {
+        guard tomb != nil || hasParent(key, violation.cells, in: before) else {
             leaveOut(child)
             return
         }

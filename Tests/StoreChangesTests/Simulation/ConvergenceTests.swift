@@ -263,6 +263,28 @@ struct ConvergenceTests {
         #expect(restoredCount >= 10 && hasMet)
     }
 
+    @Test("The deleted row comes back to which another one refers by unique values, not the row that had them before")
+    func formerKey() throws {
+        let devices = try DevicePair(
+            """
+            CREATE TABLE code (id TEXT PRIMARY KEY NOT NULL, name TEXT UNIQUE);
+            CREATE TABLE shop (id INTEGER PRIMARY KEY, code TEXT REFERENCES code (name));
+            """
+        )
+        try devices.laptop.edit("INSERT INTO code VALUES ('a', 'x')")
+        try devices.exchange()
+        try devices.laptop.edit("UPDATE code SET id = 'b'")
+        try devices.exchange()
+        try devices.phone.edit("DELETE FROM code")
+        try devices.laptop.edit("INSERT INTO shop VALUES (1, 'x')")
+        try devices.exchange()
+        for device in [devices.laptop, devices.phone] {
+            #expect(try device.rows("SELECT * FROM code") == [#""b"|"x""#])
+            #expect(try device.rows("SELECT code FROM shop") == [#""x""#])
+            #expect(try device.conflicts().map(\.rule) == [.broughtBack])
+        }
+    }
+
     @Test(
         "Devices whose apps are updated at different times are equal in the end",
         arguments: TestDepth.seeds(quick: 10, deep: 20_000)
