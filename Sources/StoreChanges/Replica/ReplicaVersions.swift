@@ -141,6 +141,13 @@ struct ReplicaVersions {
     /// The schemas that the store had before.
     private var formerLayouts: [SetDigest] { get throws { try digests(.formerLayouts) } }
 
+    /// The columns that the store's tables have or had before.
+    private func columnsOfAllLayouts() throws -> [String: Set<String>] {
+        try formerLayouts.compactMap(schema).reduce(into: own.columnsByTable) { columns, former in
+            columns.merge(former.columnsByTable) { $0.union($1) }
+        }
+    }
+
     private func digests(_ fact: ReplicaFact) throws -> [SetDigest] {
         let bytes = try fact.read(db) ?? []
         var parser = ByteParser(bytes)
@@ -176,8 +183,9 @@ struct ReplicaVersions {
     /// Otherwise the set waits until the app is updated. No set waits for what an update of the app has removed.
     ///
     /// Schemas that differ by additions read each other's sets as far as these don't use the additions. A set that does waits
-    /// unless its schema has a smaller number and lacks something of the store's: then that has removed the addition. Of two
-    /// schemas that differ otherwise, the one with the greater number, then digest, counts: its sets wait elsewhere.
+    /// unless its schema has a smaller number, and lacks something of the store's or uses only what the store had before: then
+    /// an update has removed the addition. Of two schemas that differ otherwise, the one with the greater number, then digest,
+    /// counts: its sets wait elsewhere.
     ///
     /// - Parameters:
     ///   - set: The set.
@@ -194,10 +202,11 @@ struct ReplicaVersions {
         // An update of this device may have found that the other schema is a later one.
         let number = try max(version.number, self.number(of: version.digest) ?? 0)
         if author.isCompatible(with: own) {
-            let isRemoved = number < current.number && !author.isExtension(of: own)
-            if isRemoved { return true }
+            let isEarlier = number < current.number
+            if isEarlier, !author.isExtension(of: own) { return true }
+            let present = isEarlier ? try columnsOfAllLayouts() : own.columnsByTable
             let defaults = schema.addedDefaults(of: author)
-            return try set.decoded().changes.allSatisfy { own.has($0, of: author, defaults) }
+            return try set.decoded().changes.allSatisfy { author.needs($0, only: present, defaults) }
         }
         return SchemaVersion(number, version.digest).precedes(current)
     }

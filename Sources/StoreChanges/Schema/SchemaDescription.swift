@@ -131,25 +131,32 @@ public struct SchemaDescription: Hashable, Sendable {
     /// Whether the schema has all tables and columns of another one, whatever their definitions.
     func hasNames(of other: SchemaDescription) -> Bool { names.isSuperset(of: other.names) }
 
-    /// Whether the schema has the table and all columns that a change of another schema names, but for those in which a row
-    /// holds the default.
+    /// The columns of each table.
+    var columnsByTable: [String: Set<String>] { tables.mapValues { Set($0.columns.keys) } }
+
+    /// Whether some tables and columns are all that a change of this schema needs: it may name others in which a row holds the
+    /// default.
     ///
     /// - Parameters:
     ///   - change: The change.
-    ///   - author: The other schema.
-    ///   - defaults: What the columns hold by default that only the other schema has, by table.
-    /// - Returns: Whether it has them.
-    func has(_ change: Change, of author: SchemaDescription, _ defaults: [String: [String: Cell]]) -> Bool {
-        guard let table = tables[change.table], let authors = author.tables[change.table] else { return false }
+    ///   - present: The tables and their columns.
+    ///   - defaults: What other columns hold by default, by table.
+    /// - Returns: Whether they are all.
+    func needs(
+        _ change: Change,
+        only present: [String: Set<String>],
+        _ defaults: [String: [String: Cell]]
+    ) -> Bool {
+        guard let columns = present[change.table], let table = tables[change.table] else { return false }
         func has(_ column: String, _ cell: Cell) -> Bool {
-            table.columns[column] != nil || defaults[change.table]?[column] == cell
+            columns.contains(column) || defaults[change.table]?[column] == cell
         }
-        if case .key(let cells) = change.row, authors.isCounted(cells) {
-            guard zip(authors.columnNames, cells).allSatisfy({ has($0, $1) }) else { return false }
+        if case .key(let cells) = change.row, table.isCounted(cells) {
+            guard zip(table.columnNames, cells).allSatisfy({ has($0, $1) }) else { return false }
         }
         switch change.edit {
         case .insert(let row): return row.cells.allSatisfy { has($0.key, $0.value) }
-        case .update(let cells): return cells.keys.allSatisfy { table.columns[$0] != nil }
+        case .update(let cells): return columns.isSuperset(of: cells.keys)
         case .delete: return true
         }
     }

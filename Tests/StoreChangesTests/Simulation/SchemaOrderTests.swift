@@ -96,6 +96,10 @@ struct SchemaOrderTests {
                 "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)", "INSERT INTO label (name) VALUES ('food')",
                 "DROP TABLE label; ALTER TABLE note ADD COLUMN body TEXT", "UPDATE note SET body = 'two'",
             ],
+            [
+                "ALTER TABLE note ADD COLUMN body TEXT", "INSERT INTO note (title, slug, body) VALUES ('a', 'b', 'c')",
+                "ALTER TABLE note DROP COLUMN slug", "UPDATE note SET body = 'two'",
+            ],
         ]
     )
     func skippedVersion(steps: [String]) throws {
