@@ -137,6 +137,18 @@ extension Replica {
 }
 
 extension StoreChangesError {
+    /// The error of a checkpoint that SQLite can't read, or whose content no replica has.
+    static func unreadableCheckpoint(_ cause: DatabaseError) -> StoreChangesError {
+        StoreChangesError(
+            .corrupt,
+            """
+            The record of a baseline of the document can't be read. Try again. If the error stays, run storesync vacuum on a \
+            device that has the document: it writes another baseline.
+            """,
+            cause: cause
+        )
+    }
+
     /// The error of a checkpoint whose store isn't its own.
     static let unfitCheckpoint = StoreChangesError(
         .corrupt,

@@ -93,7 +93,7 @@ extension SynchronizedStore {
             try add(building, at: replicaURL)
         } catch let error as DatabaseError {
             if beginning.checkpoint != nil, error.fault(ofDatabaseAt: building.path) == .damage {
-                throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
+                throw StoreChangesError.unreadableCheckpoint(error)
             }
             throw StoreChangesError(error, storeAt: beginning.store, replicaAt: replicaURL)
         }

@@ -119,7 +119,7 @@ extension SynchronizedStore {
                 return try body(checkpoint)
             }
         } catch let error as DatabaseError {
-            throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
+            throw StoreChangesError.unreadableCheckpoint(error)
         }
     }
 

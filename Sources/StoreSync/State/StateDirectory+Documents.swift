@@ -279,12 +279,13 @@ extension StateDirectory {
     @discardableResult
     func settlePull(of store: StoreRecord, contentRoot root: ContentRoot, file: FileIdentity?) throws -> StoreRecord {
         guard let pending = store.pending else { return store }
-        let settled = store.settled(for: root.description)
-        // The file that was downloaded is at the store's path, even if the app has edited it since. Without a time of creation, another
+        var settled = store.settled(for: root.description)
+        // The file that was downloaded is at the store's path, even if the app has edited it since. Without a time of birth, another
         // file may have its number.
         let isReplaced =
             pending.contentRoot == root.description || (file.map { $0.birth != 0 && $0 == pending.file } ?? false)
-        try write("pull") { db in
+        if isReplaced { settled.file = file }
+        try write("pull") { [settled] db in
             // Before the pull is recorded: if this device dies in between, the pull is settled again.
             if isReplaced {
                 try commitAppliedSets(of: store, db)

@@ -24,7 +24,7 @@ extension StateDirectory {
         let former = record.path
         (record.path, record.file) = (store.path, file)
         let there = FileIdentity(atPath: former.text)
-        let other = ofPath.flatMap { record in there.map(record.isStore) == true ? record : nil }
+        let other = ofPath.flatMap { replaced in there.map(replaced.isStore) == true ? replaced : nil }
         try moveStore(from: former, to: record, exchangingWith: other)
         try settleMoves(of: key)
         if other == nil { removeLeftovers(ofStoreAt: former, in: key) }
@@ -49,9 +49,9 @@ extension StateDirectory {
     /// number. If the time of birth isn't recorded, a file at a new path may be an old backup with a reused number. It
     /// must not inherit uploads of which it has nothing, unless its name says that it's the same store.
     func wasMoved(_ record: StoreRecord, to store: LocalStore, _ records: [StoreRecord]) -> Bool {
-        let isSameFile = (record.file ?? record.pending?.file).map { $0.birth != 0 } ?? false
+        let hasBirth = (record.file ?? record.pending?.file).map { $0.birth != 0 } ?? false
         let isNewPath = !records.contains { $0.path == store.path }
-        guard isSameFile || !isNewPath || hasSameName(record, store) else { return false }
+        guard hasBirth || !isNewPath || hasSameName(record, store) else { return false }
         guard let there = FileIdentity(atPath: record.path.text) else { return isGone(record.path) }
         return record.path.text.canonicalPath == store.path.text
             || records.contains { $0.path != record.path && $0.isStore(there) }

@@ -72,6 +72,8 @@ struct StoreRecord: Hashable, Sendable, Codable {
     /// The store's canonical path.
     var path: LocalPath
     /// The file's identity in the file system, by which it's found after a move; `nil` if unknown.
+    ///
+    /// While a pull is pending, it's that of the file that the pull replaces.
     var file: FileIdentity?
     var document: DocumentKey
     /// The document's integrity key when the store was last pushed or pulled.
@@ -101,9 +103,9 @@ struct StoreRecord: Hashable, Sendable, Codable {
         var file: FileIdentity?
     }
 
-    /// Whether a file is this store: the recorded one, or the one with which an interrupted pull has replaced it.
+    /// Whether a file is this store: the recorded one, or the one with which a pending pull replaces it.
     ///
-    /// Without a time of birth, another file may have the number of the latter.
+    /// Without a time of birth, another file may have the downloaded file's number.
     func isStore(_ file: FileIdentity) -> Bool {
         self.file == file || file.birth != 0 && pending?.file == file
     }

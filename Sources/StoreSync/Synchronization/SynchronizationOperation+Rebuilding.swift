@@ -21,7 +21,9 @@ extension SynchronizationOperation {
             try await self.beginning(with: $0, replica.origin, context)
         }
         let known = try await context.blocking {
-            try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
+            try StoreSyncError.translating {
+                try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
+            }
         }
         memory.readHeadsAgain()
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)

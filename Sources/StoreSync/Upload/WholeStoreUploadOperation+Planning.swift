@@ -64,7 +64,7 @@ extension WholeStoreUploadOperation {
             (try state.stores(of: key), try state.isFile(store, ofOtherDocumentThan: key))
         }
         // Another document's store that was moved to this path doesn't build on the uploads of the store that was here.
-        let own = records.first { $0.path == store.path && ($0.file == store.file || !isOther) }
+        let own = records.first { $0.path == store.path && (store.file.map($0.isStore) == true || !isOther) }
         let integrityKey = document.integrityKey
         var new = StoreRecord(path: store.path, file: store.file, document: key, integrityKey: integrityKey)
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty else { return (new, nil) }

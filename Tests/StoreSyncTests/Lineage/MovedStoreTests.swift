@@ -254,6 +254,23 @@ struct MovedStoreTests {
         #expect(try await scene.b.push(new).value.divergedFrom == [client], "the store doesn't have the edit of a")
     }
 
+    @Test("A store that is moved after its dead pull was settled keeps its record, also at the path of another store")
+    func movedAfterSettledPull() async throws {
+        let scene = try await Scene()
+        guard FileIdentity(atPath: scene.b.store.path)?.birth != 0 else { return }
+        try scene.a.write("two")
+        let client = try await scene.a.push().value.client
+        let other = scene.url("other.sqlite")
+        for store in [scene.b.store, other] { _ = try await scene.b.pull(store).value }
+        let dying = try scene.dying("before pull")
+        #expect(await code { try await dying.pull(from: client, generation: 1).value } == .remoteUnavailable)
+        try scene.b.write("three")
+        #expect(await code { try await scene.b.pull().value } == .localChanges)
+        try Self.remove(other)
+        try Self.move(scene.b.store, to: other)
+        #expect(try await scene.b.push(other).value.divergedFrom == [client], "the store doesn't have the edit of a")
+    }
+
     @Test(
         "A moved store keeps its applied sets if the device dies while it records the move",
         arguments: ["before moved store", "after moved store"]

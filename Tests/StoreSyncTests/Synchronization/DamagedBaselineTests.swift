@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import StoreChanges
@@ -217,6 +218,31 @@ struct DamagedBaselineTests {
         _ = try await a.synchronize().value
         try damage(.checkpoint, ofNewestBaselineOf: z, fixture)
         try await fixture.expectEditIsKept(of: z, besides: a, taking: side)
+    }
+
+    @Test("A replica isn't built again from a baseline whose content another device has damaged, and stays as it is")
+    func damagedContent() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, z) = try await twoWriters(fixture)
+        _ = try await a.synchronize().value
+        let replica = try DatabaseQueue(path: #require(z.state.replicas().first).path)
+        try await replica.write {
+            try $0.execute(
+                sql: """
+                    INSERT INTO conflicts (number, client, sequence, stamp, rule, tbl, name, lost, kept)
+                    VALUES (-1, '', 1, 1, '', 1, x'', x'', x'')
+                    """
+            )
+        }
+        try replica.close()
+        try await fixture.writeLargeNotes(1, by: z)
+        #expect(try await z.vacuum().value.isBaselineWritten)
+        var request = SynchronizationRequest(url: a.store)
+        request.rebuildsReplica = true
+        let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize(request).value }
+        #expect(error?.code == .corrupt && error?.message.contains("storesync vacuum") == true)
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == titles(z))
     }
 
     @Test("After a day, a device takes edits from an older baseline if the newest one is damaged")

@@ -72,6 +72,23 @@ struct SynchronizationTests {
         #expect(try Set(b.query("SELECT title FROM note")) == ["milk", "of a", "of b"])
     }
 
+    @Test("Edits of a store whose last pull died after it had replaced the store are kept by the first synchronization")
+    func editedAfterDeadPull() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (title TEXT PRIMARY KEY); INSERT INTO note VALUES ('milk')")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try b.execute("INSERT INTO note VALUES ('given up')")
+        let dying = try fixture.device("b") { step in
+            if step == "before pull" { throw RemoteError(.unavailable, "The device is dead.") }
+        }
+        #expect(await code { try await dying.pull(overwrite: true).value } == .remoteUnavailable)
+        try b.execute("INSERT INTO note VALUES ('of b')")
+        for device in [a, b, a] { _ = try await device.synchronize().value }
+        #expect(try Set(a.query("SELECT title FROM note")) == ["milk", "of b"])
+    }
+
     @Test("A device whose next file would be too large for others to read publishes nothing, and names what to do")
     func tooLarge() async throws {
         let fixture = try Fixture()
