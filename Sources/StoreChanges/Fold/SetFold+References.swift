@@ -17,19 +17,24 @@ extension SetFold {
         guard try hadParent || isWritten && !ledNowhereBefore(id, row, state) else { return }
         defer { queueReference(row, id) }
         if try goesBack(row, reference.sortName) { return }
-        let tomb = try tomb(with: key)
-        guard tomb != nil || hadParent else { return try leaveOut(row) }
+        let (tomb, mayClear) = (try tomb(with: key), try action == .setNull && allowsNull(reference, row.table))
+        guard tomb != nil || hadParent || mayClear && isBroughtBack(row) else { return try leaveOut(row) }
         switch action {
         case .cascade:
             if let tomb { companions[tomb, default: []].insert(row) }
             try logLost(.deletedWithParent, row, state)
             try bury(row)
-        case .setNull where try allowsNull(reference, row.table):
+        case .setNull where mayClear:
             try clear(reference, row, state)
         case .noAction, .restrict, .setDefault, .setNull:
             if let tomb, try bringBack(tomb) { return }
             try giveUp(reference, row, isWritten: isWritten)
         }
+    }
+
+    /// Whether the row was deleted and has come back: its parent may have been deleted since.
+    private func isBroughtBack(_ row: RowReference) -> Bool {
+        if case .broughtBack? = traces[row]?.origin { true } else { false }
     }
 
     /// Whether the row had this reference before the set and it led nowhere then, because its author had marked it.
@@ -42,14 +47,14 @@ extension SetFold {
         return key == schema.childKey(id, of: row, state)
     }
 
-    /// The deleted row to which a reference leads: first among the rows that this set deleted, then the least.
+    /// The deleted row to which a reference leads: first among the rows that this set alone deleted, then the least.
     ///
     /// Rows that the set's author knew as deleted aren't meant. Other replicas may have forgotten them by now.
     private mutating func tomb(with key: LookupKey) throws -> RowReference? {
         let tombs = try work.tombs(with: key).filter {
             try work.tomb($0)?.deleters.contains(where: header.hasSeen) == false
         }
-        return try tombs.first { try work.formerTomb($0) == nil } ?? tombs.first
+        return try tombs.first { try work.tomb($0)?.deleters == [header.id] } ?? tombs.first
     }
 
     /// Whether a reference may be cleared: its columns allow `NULL`, and neither the key nor a `CHECK` has them.

@@ -127,6 +127,54 @@ extension FoldScenarios {
             conflicts: ["broughtBack code A#3", "broughtBack shop A#2"]
         ),
         FoldScenario(
+            title: "Of two deleted rows with the referenced values, the one comes back that the set itself inserted",
+            schema: """
+                CREATE TABLE owner (id INTEGER PRIMARY KEY);
+                CREATE TABLE code (id TEXT PRIMARY KEY, name TEXT UNIQUE,
+                    owner INTEGER REFERENCES owner ON DELETE CASCADE);
+                CREATE TABLE shop (id INTEGER PRIMARY KEY, code TEXT REFERENCES code (name));
+                """,
+            sets: [
+                first(
+                    .insert("owner", "A#1", [:]),
+                    .insert("code", ["a"], ["name": "x", "owner": nil]),
+                    .insert("code", ["b"], ["name": "y", "owner": nil])
+                ),
+                .by("A", 2, at: 2, .delete("code", ["b"], knowing: ["name": "y", "owner": nil])),
+                .by("D", 1, at: 3, seeing: ["A": 2], .delete("code", ["a"], knowing: ["name": "x", "owner": nil])),
+                .by("E", 1, at: 4, seeing: ["A": 2], .delete("owner", "A#1", knowing: [:])),
+                .by(
+                    "C",
+                    1,
+                    at: 5,
+                    seeing: ["A": 2],
+                    .delete("code", ["a"], knowing: ["name": "x", "owner": nil]),
+                    .insert("code", ["b"], ["name": "x", "owner": .to("A#1")]),
+                    .insert("shop", "C#1", ["code": "x"])
+                ),
+            ],
+            rows: ["code ('b') name='x' owner=→A#1", "owner A#1", "shop C#1 code='x'"],
+            tombs: ["code ('a')"],
+            conflicts: ["deletedWithParent code ('b')", "broughtBack code ('b')", "broughtBack owner A#1"]
+        ),
+        FoldScenario(
+            title: "SET NULL clears the reference of a row that comes back without its parent",
+            schema: """
+                CREATE TABLE folder (id INTEGER PRIMARY KEY);
+                CREATE TABLE note (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder ON DELETE SET NULL);
+                CREATE TABLE file (id INTEGER PRIMARY KEY, note INTEGER NOT NULL REFERENCES note);
+                """,
+            sets: [
+                first(.insert("folder", "A#1", [:]), .insert("note", "A#2", ["folder": .to("A#1")])),
+                .by("D", 1, at: 2, seeing: ["A": 1], .delete("note", "A#2", knowing: ["folder": .to("A#1")])),
+                .by("A", 2, at: 3, .delete("folder", "A#1", knowing: [:])),
+                .by("C", 1, at: 4, seeing: ["A": 2], .insert("file", "C#1", ["note": .to("A#2")])),
+            ],
+            rows: ["file C#1 note=→A#2", "note A#2 folder=NULL"],
+            tombs: ["folder A#1"],
+            conflicts: ["broughtBack note A#2", "referenceCleared note A#2"]
+        ),
+        FoldScenario(
             title: "A parent that comes back merges with the row that took its unique values",
             schema: tags + items,
             sets: [

@@ -178,13 +178,14 @@ extension Oracle.Integration {
     }
 
     /// The deleted row to which a reference leads, unless the author of the set had seen a set that deleted it: first among
-    /// the rows that this set deleted, then the least.
+    /// the rows that this set alone deleted, then the least.
     func tomb(of key: ForeignKey, _ cells: [Cell]) -> RowReference? {
-        content.tombs.filter { $0.key.table == key.parent && matches(key, cells, image($0.key, $0.value.row)) }
+        func isOld(_ tomb: Tomb) -> Bool { tomb.deleters != [set.header.id] }
+        return content.tombs.filter { $0.key.table == key.parent && matches(key, cells, image($0.key, $0.value.row)) }
             .filter { !$0.value.deleters.contains(where: set.header.hasSeen) }
-            .keys.min { first, second in
-                let (isFirstOld, isSecondOld) = (before.tombs[first] != nil, before.tombs[second] != nil)
-                return isFirstOld == isSecondOld ? first < second : isSecondOld
-            }
+            .min { first, second in
+                let (isFirstOld, isSecondOld) = (isOld(first.value), isOld(second.value))
+                return isFirstOld == isSecondOld ? first.key < second.key : isSecondOld
+            }?.key
     }
 }

@@ -53,7 +53,7 @@ extension Oracle.Integration {
         let (child, key) = (violation.child, violation.key)
         if goesBack(child, for: .reference(key)) { return }
         let tomb = tomb(of: key, violation.cells)
-        guard tomb != nil || hasParent(key, violation.cells, in: before) else {
+        guard tomb != nil || hasParent(key, violation.cells, in: before) || clearsReturned(key, child) else {
             leaveOut(child)
             return
         }
@@ -67,6 +67,12 @@ extension Oracle.Integration {
             if let tomb, bringBack(tomb) { return }
             giveUp(violation)
         }
+    }
+
+    /// Whether SET NULL clears the reference of a row that has come back, whose parent the author may know as deleted.
+    private func clearsReturned(_ key: ForeignKey, _ child: RowReference) -> Bool {
+        guard case .broughtBack? = traces[child]?.origin else { return false }
+        return key.onDelete == .setNull && allowsNull(key, in: table(child.table))
     }
 
     // "SET NULL writes NULL where the column allows it (no NOT NULL, key, CHECK)."
