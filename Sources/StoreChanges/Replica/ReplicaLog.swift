@@ -164,10 +164,10 @@ struct ReplicaLog {
         try db.first("SELECT bytes FROM sets WHERE \(SetReference.condition)", reference.values)?.bytes(0)
     }
 
-    /// A set's header, unless the set is stable and not its client's last one.
+    /// A set's header; `nil` of a stable set that isn't its client's last one.
     func header(_ reference: SetReference) throws -> SyncChangeSet.Header? {
         try db.first("SELECT header FROM sets WHERE \(SetReference.condition)", reference.values)?.bytes(0)
-            .map { try SyncChangeSet.Header(decoding: $0) }
+            .flatMap { try $0.isEmpty ? nil : SyncChangeSet.Header(decoding: $0) }
     }
 
     /// Forgets the headers of stable sets that aren't their clients' last ones: nothing reads them.

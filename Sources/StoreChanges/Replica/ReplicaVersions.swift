@@ -204,9 +204,11 @@ struct ReplicaVersions {
         if author.isCompatible(with: own) {
             let isEarlier = number < current.number
             if isEarlier, !author.isExtension(of: own) { return true }
-            let present = isEarlier ? try columnsOfAllLayouts() : own.columnsByTable
-            let defaults = schema.addedDefaults(of: author)
-            return try set.decoded().changes.allSatisfy { author.needs($0, only: present, defaults) }
+            let (changes, defaults) = (try set.decoded().changes, schema.addedDefaults(of: author))
+            func has(_ present: [String: Set<String>]) -> Bool {
+                changes.allSatisfy { author.needs($0, only: present, defaults) }
+            }
+            return try has(own.columnsByTable) || isEarlier && has(columnsOfAllLayouts())
         }
         return SchemaVersion(number, version.digest).precedes(current)
     }
