@@ -309,7 +309,8 @@ extension RemoteBackend {
         }
     }
 
-    /// Reads a small file, and refuses a large file, which this package never writes here, before it fills the memory.
+    /// Reads a small file, and refuses a file of more than `limit` bytes, which this package never writes here, before it fills
+    /// the memory.
     ///
     /// `isReplaced` says that a file of another length may replace this one meanwhile: a server might then return a mix
     /// of both. The length of key files never changes. Registrations are replaced only where directories can't be

@@ -99,8 +99,8 @@ extension ApplicationRegistrationOperation {
 
     /// Publishes a new application and remembers it, even if this operation is cancelled meanwhile.
     ///
-    /// `write` writes the application, and returns whether no other device was faster, which is the result. `begun` is the
-    /// replacement that this completes, if it's one.
+    /// `write` writes the application, and returns `false` if another device was faster; so does this function. `begun` is an
+    /// interrupted replacement that this completes.
     func publish(
         _ creation: Creation,
         replacing begun: BegunReplacement? = nil,

@@ -95,7 +95,7 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         [root, clientDevices, documents, encryption, information, deletedDocuments, deletedClients]
     }
 
-    /// Whether the application's directory has none of its parts, if these are missing.
+    /// Whether an application whose root lacks some of its parts lacks them all.
     func isEmpty(_ missing: Set<RemotePath>) -> Bool { missing.isSuperset(of: directories.dropFirst() + [readMe]) }
 
     /// One client's directory.
@@ -156,7 +156,7 @@ extension RemoteIdentifier {
 }
 
 extension RemotePath {
-    /// The path of a name of this package's own: fixed text, an identifier of at most 128 bytes, and numbers.
+    /// The path of a name that this package has made; traps if it isn't a path component.
     func appending(valid name: String) -> RemotePath {
         guard let path = try? appending(name) else { preconditionFailure("\(name) isn't a path component") }
         return path

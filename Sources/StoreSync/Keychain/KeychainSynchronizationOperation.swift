@@ -152,7 +152,7 @@ public actor KeychainSynchronizationOperation: Operation {
         }
     }
 
-    /// Removes the files of removed clients, among unregistered ones, whose edits are in this client's file on the remote.
+    /// Removes the files of those unregistered clients that were removed and whose edits this client's file on the remote has.
     ///
     /// - Returns: Warnings about files that stay.
     private func removeFiles(ofRemovedAmong files: [Reading], _ merged: [String: KeychainFile]) async -> [String] {

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 
 extension Database.BusyMode {
-    /// Waits for other programs until so many seconds have passed or the task is cancelled.
+    /// Waits for other programs until `timeout` seconds have passed or the task is cancelled.
     static func cancellable(_ timeout: TimeInterval) -> Database.BusyMode {
         let interval: TimeInterval = 0.02
         return .callback { attempts in

@@ -35,7 +35,7 @@ extension DatabasePages {
         return bytes
     }
 
-    /// The digest that a snapshot of a database would have; `nil` if the file can't be kept unchanged: then a copy is needed.
+    /// The digest that a snapshot of a database would have; `nil` if the file can't be kept unchanged.
     ///
     /// Blocks. The connection has no transaction.
     static func contentRoot(of db: Database, _ hash: PageHash) throws -> ContentRoot? {

@@ -48,8 +48,8 @@ extension StoreSyncError {
     /// Translates an error of this device's file system from writing `url`.
     init(writing url: URL, _ error: any Error) {
         var reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
-        // SQLite's messages end without a period.
-        if !reason.hasSuffix(".") { reason += "." }
+        // SQLite's messages end without a period; the system's may be in a language that has another one.
+        if reason.last?.isPunctuation != true { reason += "." }
         self.init(
             .cannotWrite,
             "\(url.path) can't be written on this device: \(reason) Make room or check the permissions.",

@@ -61,7 +61,7 @@ struct ApplicationSeal: Sendable, Hashable {
         key.map { $0.seal(bytes, as: context(role)) } ?? bytes
     }
 
-    /// Opens a small file of at most `limit` bytes if the application is encrypted; `path` is for errors.
+    /// Opens a small file, which holds at most `limit` bytes, if the application is encrypted; `path` is for errors.
     func open(
         _ bytes: [UInt8],
         as role: Role,

@@ -242,11 +242,15 @@ extension StoreSyncError {
             return
         }
         let database = url.appending(path: "state.sqlite").path
-        switch (error as? DatabaseError)?.resultCode {
+        let (code, message) = ((error as? DatabaseError)?.resultCode, (error as? DatabaseError)?.message ?? "")
+        // A missing table is an error of a statement, also that of migrations: then each of them is made again.
+        let lacksTable =
+            code == .SQLITE_ERROR && (message.hasPrefix("no such ") || message.hasSuffix(" already exists"))
+        switch code {
         case _ where (error as? DatabaseError)?.fault(ofDatabaseAt: database) == .reading:
             self.init(.cannotWrite, DatabaseFault.unreadable("\(database) on this device"), cause: error)
-        // A table or a column that is missing, or there twice, is an error of a statement.
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT, .SQLITE_ERROR:
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT,
+            _ where lacksTable:
             self.init(
                 .corrupt,
                 """

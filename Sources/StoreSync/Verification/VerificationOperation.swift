@@ -282,7 +282,7 @@ public actor VerificationOperation: Operation {
         }
     }
 
-    /// Whether a file is named as devices name theirs, so that it isn't reported as foreign, although no check knows it.
+    /// Whether a file that no check knows is named as devices name theirs: then it isn't reported as foreign.
     private func isOurs(_ path: RemotePath) -> Bool {
         let name = path.lastComponent ?? ""
         return ["plist", "recentsync", "syncchg", "synccmd", "ticdsync"].contains { name.hasSuffix(".\($0)") }
