@@ -276,10 +276,17 @@ extension SynchronizationOperation {
     }
 
     /// This device's record of the store, also if a download died when it had just replaced the store.
-    private func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
+    func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
         let record = try await record(context)
-        guard let record, record.pending != nil else { return record }
+        guard let record, let pending = record.pending else { return record }
         let root = try await contentRoot(context)
+        guard [record.contentRoot, pending.contentRoot].contains(root.description) else {
+            // Edited before or after the download replaced it: nothing tells its edits from the rows of the download. The user
+            // has to say what counts, also at the next attempt.
+            var record = record
+            record.base = nil
+            return record
+        }
         return try await context.blocking { [state, request] in
             try state.settlePull(of: record, contentRoot: root, file: LocalStore(request.url).file)
         }

@@ -128,7 +128,7 @@ extension SynchronizationOperation {
             _ = try StoreSnapshot.take(of: LocalStore(replica.url), at: copy.url)
         }
         let memory = try await memory(since: origin, context)
-        if try await record(context)?.base != memory.base { try await forgetStore(of: copy, context) }
+        if try await settledRecord(context)?.base != memory.base { try await forgetStore(of: copy, context) }
         let known = try await copy.using(context) { store in
             try store.adopt()
             return try store.publishedSets()

@@ -14,6 +14,7 @@ extension TakenSideTests {
         var suffix: String
 
         static let capture = Steps(suffix: "captured")
+        static let recordOfPull = Steps(prefix: "before pull", suffix: "before pull")
         static let readOfHead = Steps(prefix: "before read of", suffix: ".recentsync")
 
         func contain(_ step: String) -> Bool { step.hasPrefix(prefix) && step.hasSuffix(suffix) }
@@ -86,17 +87,42 @@ extension TakenSideTests {
         #expect(try b.query("SELECT title FROM note") == ["milk"])
     }
 
-    @Test("A store that is pulled in place of a missing one isn't captured before the user says what counts")
-    func pulled() async throws {
+    @Test(
+        "A store that is pulled in place of a missing one isn't captured before the user says what counts",
+        arguments: [false, true],
+        [false, true]
+    )
+    func pulled(dies: Bool, isEdited: Bool) async throws {
         let fixture = try Fixture()
-        let (a, b, c) = try await missingStore(fixture, Locked(nil))
-        _ = try await c.pull().value
+        let deadly = Locked<Steps?>(nil)
+        let (a, b, c) = try await missingStore(fixture, deadly)
+        if dies {
+            deadly.withLock { $0 = .recordOfPull }
+            await #expect(throws: CancellationError.self) { try await c.pull().value }
+            deadly.withLock { $0 = nil }
+        } else {
+            _ = try await c.pull().value
+        }
         #expect(try content(c).contains { $0.hasPrefix("note later") }, "the newest store was pulled")
+        // With the former store, the pulled rows would be taken for edits.
+        if isEdited { try c.execute("INSERT INTO note VALUES (NULL, 1, 'of c')") }
         var preview = SynchronizationRequest(url: c.store)
         preview.isPreview = true
         #expect(await code { try await c.synchronize(preview).value } == .storeReplaced)
         for _ in 0..<2 { #expect(await code { try await c.synchronize().value } == .storeReplaced) }
         _ = try await take(.remote, c)
+        try await expectOneNote(a, b, c)
+    }
+
+    @Test("A store that is gone and whose replica is damaged is created again, and the replica is built again")
+    func damagedReplica() async throws {
+        let fixture = try Fixture()
+        let (a, b, c) = try await missingStore(fixture, Locked(nil))
+        try Data(repeating: 7, count: 8192).write(to: #require(c.state.replicas().first))
+        var request = SynchronizationRequest(url: c.store, takenSide: .remote)
+        #expect(await code { try await c.synchronize(request).value } == .corrupt)
+        request.rebuildsReplica = true
+        #expect(try await c.synchronize(request).value.publishedChanges == 0)
         try await expectOneNote(a, b, c)
     }
 
