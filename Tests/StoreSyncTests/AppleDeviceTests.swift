@@ -29,6 +29,11 @@ struct AppleDeviceTests {
         try one.commitPull(record)
         let outside = StoreRecord(path: "/elsewhere/notes.sqlite", document: document, integrityKey: "key")
         try one.commitPull(outside)
+        for (generation, record) in [(1, record), (2, outside)] {
+            let upload = UUID().uuidString
+            let name = try UploadName(client: RemoteIdentifier(client), generation: generation, upload: upload)
+            try one.recordUpload(UploadRecord(document: document, name: name, store: record))
+        }
         let applied = fixture.folder.appending(path: "applied")
         try Data([7]).write(to: applied)
         try one.appliedSets(for: path, in: document).stage(.appliedSyncChangeSets, from: applied)
@@ -46,6 +51,8 @@ struct AppleDeviceTests {
         #expect(try two.clientIdentifier(for: document.application) == client)
         #expect(try two.store(at: moved, document: document)?.contentRoot == "00")
         #expect(try Set(two.stores(of: document).map(\.path)) == [moved, outside.path])
+        let uploads = try two.uploads(for: document, .unpublished)
+        #expect(uploads.map(\.store?.path) == [moved, outside.path], "a push that died counts for the moved store")
         let store = SynchronizationMemory.LastStore(path: moved, stateDirectory: Self.state(beside: moved))
         #expect(try two.synchronization(of: document, "key")?.lastStore == store)
         let outsideStore = SynchronizationMemory.LastStore(

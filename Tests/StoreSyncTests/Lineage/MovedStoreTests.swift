@@ -271,6 +271,53 @@ struct MovedStoreTests {
         #expect(try await scene.b.push(other).value.divergedFrom == [client], "the store doesn't have the edit of a")
     }
 
+    @Test("A moved store contains the upload of a push that died before it was remembered")
+    func movedAfterDeadPush() async throws {
+        let scene = try await Scene()
+        // Without times of birth, a file may have the reused number of another one.
+        guard FileIdentity(atPath: scene.b.store.path)?.birth != 0 else { return }
+        try scene.b.write("two")
+        #expect(await code { try await scene.dying("before push").push().value } == .remoteUnavailable)
+        let new = scene.url("moved.sqlite")
+        try Self.move(scene.b.store, to: new)
+        try Store.write(["three"], to: new)
+        #expect(try await scene.b.push(new).value.divergedFrom.isEmpty)
+        _ = try await scene.a.pull().value
+        #expect(try scene.a.notes() == ["one", "two", "three"])
+    }
+
+    @Test(
+        "Of two exchanged stores, the one that was pushed contains the upload of that push, which died, and not the other",
+        arguments: [false, true]
+    )
+    func exchangedAfterDeadPush(isOtherFirst: Bool) async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        _ = try await scene.b.pull(other).value
+        try scene.b.write("two")
+        #expect(await code { try await scene.dying("before push").push().value } == .remoteUnavailable)
+        try Self.exchange(scene.b.store, other)
+        let (pushed, unpushed) = (other, scene.b.store)
+        for url in [pushed, unpushed] { try Store.write(["three"], to: url) }
+        let first = try await scene.b.push(isOtherFirst ? unpushed : pushed).value
+        #expect(first.divergedFrom.count == (isOtherFirst ? 1 : 0))
+        let second = try await scene.b.push(isOtherFirst ? pushed : unpushed).value
+        #expect(second.divergedFrom.count == 1, "each lacks what the other has")
+    }
+
+    @Test("A store that is moved over another one doesn't contain the upload of a push of that one, which died")
+    func replacedAfterDeadPush() async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        let client = try await scene.b.pull(other).value.client
+        try Store.write(["of the other"], to: other)
+        #expect(await code { try await scene.dying("before push").push(other).value } == .remoteUnavailable)
+        try Self.remove(other)
+        try Self.move(scene.b.store, to: other)
+        try Store.write(["three"], to: other)
+        #expect(try await scene.b.push(other).value.divergedFrom == [client], "it lacks the edit of the other")
+    }
+
     @Test(
         "A moved store keeps its applied sets if the device dies while it records the move",
         arguments: ["before moved store", "after moved store"]
