@@ -50,6 +50,24 @@ struct StateDirectoryMemoryTests {
         #expect(try await state.masterKey(for: tasks, epoch: "one", on: nil) == keys[1])
     }
 
+    @Test("In an epoch, a pin keeps the latest version of the password that any process has seen")
+    func passwordVersion() throws {
+        func pin(_ epoch: String, _ version: UInt32?) -> ApplicationPin {
+            var pin = ApplicationPin(encryption: "suite", epoch: epoch, passwordVersion: version)
+            pin.passwordDigest = version.map { "digest \($0)" }
+            return pin
+        }
+        try state.setPin(pin("one", 2), for: notes)
+        for version in [1, nil] as [UInt32?] {
+            try fixture.open().setPin(pin("one", version), for: notes)
+            #expect(try state.pin(for: notes) == pin("one", 2))
+        }
+        try state.setPin(pin("one", 3), for: notes)
+        #expect(try state.pin(for: notes) == pin("one", 3))
+        try state.setPin(pin("two", 1), for: notes)
+        #expect(try state.pin(for: notes) == pin("two", 1))
+    }
+
     @Test(
         "A pin survives reopening, for its application alone",
         arguments: [
