@@ -26,6 +26,26 @@ struct DocumentRemovalTests {
         func left() throws -> [String] { try fixture.files().keys.filter { $0.hasPrefix("\(document.root)/") } }
     }
 
+    @Test("A document is moved back to where its clients have written meanwhile, and that can be repeated")
+    func movedBack() async throws {
+        let scene = try await Scene()
+        let hooks = scene.a.backend.documentRemovalHooks
+        let aside = scene.fixture.hierarchy.documentAside(scene.fixture.document, UUID())
+        var expected = try scene.fixture.files()
+        try await hooks.moveDocumentAside(scene.document, to: aside)
+        #expect(try scene.left().isEmpty)
+        // A device that is pushing doesn't notice the move.
+        let client = try await scene.b.register().value.client
+        let late = "\(scene.document.wholeStores(client))/late"
+        expected[late] = Data([7])
+        try scene.fixture.put(Data([7]), at: late)
+        for _ in 0..<2 {
+            try await hooks.moveDocumentBack(aside, to: scene.document)
+            #expect(try scene.fixture.files() == expected)
+            #expect(try await scene.a.backend.status(of: aside.root) == nil)
+        }
+    }
+
     @Test(
         "H21, H22: The note of the deletion comes first and the info last; a device that knew the document is told",
         arguments: [false, true]
