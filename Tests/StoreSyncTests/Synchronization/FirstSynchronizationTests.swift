@@ -214,6 +214,31 @@ struct FirstSynchronizationTests {
         #expect(try a.query("SELECT count(*) FROM note") == ["2"])
     }
 
+    @Test("A short push that is published while another device begins the document adds its edits at the next sync")
+    func beginningDuringShortPush() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try fixture.device("a")
+        try fill(a)
+        _ = try await a.push().value
+        _ = try await fixture.device("b").pull().value
+        let before = try Set(fixture.files().keys)
+        _ = try await a.synchronize().value
+        let begun = try fixture.files().filter { !before.contains($0.key) }
+        for path in begun.keys { try fixture.put(nil, at: path) }
+        let b = try fixture.device("b") { step in
+            guard step.hasPrefix("before write of"), step.contains("/manifest-") else { return }
+            for (path, bytes) in begun { try fixture.put(bytes, at: path) }
+        }
+        try b.execute("INSERT INTO note (title) VALUES ('b'); UPDATE note SET title = 'a of b' WHERE title = 'a'")
+        _ = try await b.push().value
+        try b.execute("INSERT INTO note (title) VALUES ('later')")
+        #expect(try await b.synchronize().value.publishedChanges == 3)
+        _ = try await a.synchronize().value
+        for device in [a, b] {
+            #expect(try device.query("SELECT title FROM note ORDER BY 1") == ["a of b", "b", "later"])
+        }
+    }
+
     @Test(
         "A store that no device could begin with begins no document, and is published once its rows are corrected",
         arguments: [
