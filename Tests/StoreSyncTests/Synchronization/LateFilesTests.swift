@@ -146,6 +146,59 @@ struct LateFilesTests {
         #expect(try titles(b) == ["0", "1", "2"])
     }
 
+    @Test("Files of an interrupted publication are created again if the storage loses them with the head before them")
+    func lostSegmentsOfInterruptedPublication() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let isCreated = Locked<Bool?>(nil)
+        let a = try fixture.device("a") { step in
+            let dies = isCreated.withLock { isCreated in
+                let isFile = step.hasPrefix("after write of ") && step.hasSuffix(".syncchg")
+                if isCreated == false, isFile { isCreated = true }
+                return isCreated == true && step == "after synchronization"
+            }
+            if dies { throw CancellationError() }
+        }
+        let b = try fixture.device("b")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let former = try fixture.files()
+        try insert("in the head", a)
+        _ = try await a.synchronize().value
+        for number in 0..<2 {
+            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(40000))")
+            try await a.recordChanges()
+        }
+        isCreated.withLock { $0 = false }
+        await #expect(throws: CancellationError.self) { try await a.synchronize().value }
+        isCreated.withLock { $0 = nil }
+        #expect(try fixture.segments(of: a).count == 1 && a.synchronizationMemory()?.created?.count == 1)
+        try fixture.restore(former)
+        for device in [a, b] { #expect(try await device.synchronize().value.isComplete) }
+        #expect(try titles(b) == ["0", "1", "in the head"])
+    }
+
+    @Test("A file of this device that only a stale listing lacks is neither created again nor warned of")
+    func staleListing() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        _ = try await a.synchronize().value
+        try await fixture.writeLargeNotes(1, by: a)
+        let segment = try #require(fixture.segments(of: a).first)
+        let present = try fixture.files()[segment]
+        let writes = Locked(0)
+        // The day on which it looks whether the storage has lost a file.
+        let later = try fixture.device("a", clockError: 48 * 60 * 60) { step in
+            if step.hasPrefix("before list of "), step.contains("/SyncChanges/") { try fixture.put(nil, at: segment) }
+            guard step.hasPrefix("before write of "), step.contains(segment) else { return }
+            writes.withLock { $0 += 1 }
+            try fixture.put(present, at: segment)
+        }
+        #expect(try await later.synchronize().value.warnings.isEmpty)
+        #expect(writes.withLock(\.self) == 1)
+        #expect(try fixture.files()[segment] == present)
+    }
+
     @Test("An edit that is too large to be read with others is read alone, and arrives with them")
     func largeEdit() async throws {
         let fixture = try Fixture()

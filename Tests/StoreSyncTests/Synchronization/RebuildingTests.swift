@@ -188,6 +188,25 @@ struct RebuildingTests {
         #expect(try await a.synchronize().value.publishedChanges == 1)
     }
 
+    @Test("A replica isn't built again from a storage that was put back to an older state")
+    func putBack() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await devices(fixture)
+        _ = try await b.synchronize().value
+        let former = try fixture.files()
+        try a.execute("INSERT INTO note (title) VALUES ('later')")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let (present, store) = (try fixture.files(), try rows(b))
+        try fixture.restore(former)
+        #expect(await code { try await rebuild(b) } == .rolledBack)
+        #expect(try rows(b) == store)
+        try fixture.restore(present)
+        _ = try await rebuild(b)
+        #expect(try rows(b) == store)
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == titles(b))
+    }
+
     @Test("A preview says what a synchronization would do, and changes nothing")
     func preview() async throws {
         let fixture = try Fixture(password: "correct horse")

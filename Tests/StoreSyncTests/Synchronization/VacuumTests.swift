@@ -142,6 +142,62 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test("An edit that the app makes when a vacuum has published the others is published before the baseline with it")
+    func editDuringVacuum() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
+        let heads = Locked<(written: Int, beforeBaseline: Int?)>((0, nil))
+        let vacuuming = try fixture.device("a") { step in
+            if step.hasPrefix("before write of "), step.contains("/manifest-") {
+                heads.withLock { $0.beforeBaseline = $0.written }
+            }
+            guard step.hasPrefix("after write of "), let name = step.split(separator: "/").last,
+                SyncHeadName(String(name)) != nil
+            else { return }
+            let count = heads.withLock { heads in
+                heads.written += 1
+                return heads.written
+            }
+            if count == 1 { try a.execute("INSERT INTO note (title) VALUES ('meanwhile')") }
+        }
+        try a.execute("INSERT INTO note (title) VALUES ('before')")
+        #expect(try await vacuuming.vacuum().value.isBaselineWritten)
+        #expect(heads.withLock(\.beforeBaseline) == 2)
+        let joiner = try fixture.device("joiner")
+        for device in [joiner, b] {
+            _ = try await device.synchronize().value
+            #expect(try device.query("SELECT title FROM note ORDER BY 1") == ["before", "first", "meanwhile"])
+        }
+        #expect(try await a.synchronize().value.publishedChanges == 0)
+    }
+
+    @Test("An edit is published although the baselines can't be listed that make files of the device superfluous")
+    func unlistedBaselines() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
+        for _ in 0..<2 {
+            try await fixture.writeLargeNotes(1, by: a)
+            #expect(try await a.vacuum().value.isBaselineWritten)
+        }
+        try await fixture.writeLargeNotes(1, by: b)
+        let segments = try fixture.segments(of: a)
+        let failures = Locked(0)
+        let failing = try fixture.device("a") { step in
+            guard step.hasPrefix("before list of "), step.contains("/WholeStore") else { return }
+            failures.withLock { $0 += 1 }
+            throw RemoteError(.unavailable, "The test's storage doesn't answer.")
+        }
+        try a.execute("INSERT INTO note (title) VALUES ('new')")
+        #expect(try await failing.synchronize().value.publishedChanges == 1)
+        #expect(failures.withLock(\.self) > 0)
+        #expect(try fixture.segments(of: a) == segments && segments.count == 2)
+        _ = try await b.synchronize().value
+        #expect(try b.query("SELECT title FROM note ORDER BY 1") == ["a", "a", "b", "first", "new"])
+        try a.execute("INSERT INTO note (title) VALUES ('newer')")
+        #expect(try await a.synchronize().value.publishedChanges == 1)
+        #expect(try fixture.segments(of: a).count == 1, "the next head gives the file up")
+    }
+
     @Test("A device that lacks edits that were removed starts over with a baseline, and keeps its own edits")
     func gap() async throws {
         let fixture = try Fixture()
