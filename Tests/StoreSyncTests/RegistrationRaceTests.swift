@@ -65,6 +65,65 @@ struct RegistrationRaceTests {
         }
     }
 
+    private static let withoutDirectoryMoves = RemoteCapabilities.all.subtracting(.exclusiveDirectoryMove)
+
+    /// Creates an encrypted application of which there is only the registration, since its device has died.
+    private static func createRegistration(_ fixture: Fixture) async throws {
+        let passwordTest = "\(fixture.hierarchy.passwordTest)"
+        let dying = try fixture.device("dying", capabilities: withoutDirectoryMoves) { step in
+            guard step == "before write of \(passwordTest)" else { return }
+            throw RemoteError(.unavailable, "The device is dead.")
+        }
+        #expect(await code { try await dying.register().value } == .remoteUnavailable)
+        #expect(try fixture.files().keys.contains("\(fixture.hierarchy.registration)"))
+        #expect(try !fixture.files().keys.contains(passwordTest))
+    }
+
+    @Test(
+        "A device that completes a registration joins another device that has completed it meanwhile",
+        arguments: [
+            ("list of org.example.notes/Documents", false),
+            ("write of org.example.notes/Encryption/test.ticdsync", true),
+        ]
+    )
+    func completedMeanwhile(request: String, asksForNewPassword: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        try await Self.createRegistration(fixture)
+        let winner = try fixture.device("winner", capabilities: Self.withoutDirectoryMoves) { _ in }
+        let connection = DyingBackend(winner.backend)
+        let late = try fixture.device("late", backend: connection)
+        await connection.meet(at: { $0 == request }) {
+            do {
+                #expect(try await winner.register().value.didCreateApplication)
+            } catch {
+                Issue.record("\(error)")
+            }
+        }
+        let (password, isAsked) = (try #require(fixture.password), Locked(false))
+        let registration = late.registration { question in
+            if question == .newApplication { isAsked.withLock { $0 = true } }
+            return .encrypted(password)
+        }
+        #expect(try await late.supervisor.add(registration).value.didCreateApplication == false)
+        #expect(isAsked.withLock(\.self) == asksForNewPassword)
+        try late.write("one")
+        _ = try await late.push().value
+        _ = try await winner.pull().value
+        #expect(try winner.notes() == ["one"])
+    }
+
+    @Test("An encrypted application of which there is only the registration isn't completed without encryption")
+    func completedWithoutEncryption() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        try await Self.createRegistration(fixture)
+        let files = try fixture.files()
+        let device = try fixture.device("device", capabilities: Self.withoutDirectoryMoves) { _ in }
+        let registration = device.registration { _ in .unencrypted }
+        let error = await #expect(throws: StoreSyncError.self) { try await device.supervisor.add(registration).value }
+        #expect(error?.code == .encryptionMismatch, "\(error as Any)")
+        #expect(try fixture.files() == files)
+    }
+
     @Test(
         "F2: Devices that push first at the same time create one application and document, and later ones are told",
         arguments: Place.allCases
