@@ -287,7 +287,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "Of two exchanged stores, the one that was pushed contains the upload of that push, which died, and not the other",
+        "Of two exchanged stores, only the one that was pushed contains the upload of that push, which died",
         arguments: [false, true]
     )
     func exchangedAfterDeadPush(isOtherFirst: Bool) async throws {
