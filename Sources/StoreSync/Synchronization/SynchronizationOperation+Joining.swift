@@ -280,15 +280,17 @@ extension SynchronizationOperation {
         let record = try await record(context)
         guard let record, let pending = record.pending else { return record }
         let root = try await contentRoot(context)
+        let file = try await context.blocking { [request] in try LocalStore(request.url).file }
         guard [record.contentRoot, pending.contentRoot].contains(root.description) else {
-            // Edited before or after the download replaced it: nothing tells its edits from the rows of the download. The user
-            // has to say what counts, also at the next attempt.
-            var record = record
-            record.base = nil
-            return record
+            // The app has edited it. Unless it's the downloaded file, nothing tells whether the download had replaced it: then the
+            // user has to say what counts.
+            let isDownloaded = file.map { $0.birth != 0 && $0 == pending.file } ?? false
+            var edited = isDownloaded ? record.settled(for: pending.contentRoot) : record
+            if isDownloaded { edited.file = file } else { edited.base = nil }
+            return edited
         }
-        return try await context.blocking { [state, request] in
-            try state.settlePull(of: record, contentRoot: root, file: LocalStore(request.url).file)
+        return try await context.blocking { [state] in
+            try state.settlePull(of: record, contentRoot: root, file: file)
         }
     }
 
