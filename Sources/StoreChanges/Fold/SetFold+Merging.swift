@@ -116,7 +116,7 @@ extension SetFold {
         try work.write(row, nil)
         traces[name] = traces.removeValue(forKey: row)
         try put(name, state, writing: columns)
-        try queue(name, traces[name]?.written ?? [])
+        try queueRenamed(name)
         try moveAliases(from: row, to: name)
         try leaveAliases(of: row, former, at: name)
         try moveReferences(from: row, former, to: name)
@@ -203,6 +203,14 @@ extension SetFold {
         traces[renamed]?.dangling.formUnion(former?.dangling ?? [])
         traces[renamed]?.dangling.subtract(cells.keys)
         queue.insert(renamed)
-        try queue(renamed, traces[renamed]?.written ?? [])
+        try queueRenamed(renamed)
+    }
+
+    /// Queues what the set wrote of a row with a new name, and all of its references: a parent may have gone in this set.
+    private mutating func queueRenamed(_ row: RowReference) throws {
+        try queue(row, traces[row]?.written ?? [])
+        for index in try schema.table(row.table).references.indices {
+            queueReference(row, FoldSchema.ReferenceID(table: row.table, index: index))
+        }
     }
 }

@@ -307,5 +307,44 @@ extension FoldScenarios {
             rows: ["detail A#1 body='c'", "tag A#1 color='red' name='x'"],
             conflicts: ["merged tag B#1"]
         ),
+        FoldScenario(
+            title: "A set that renames one parent of a row and deletes its other parent brings that one back",
+            schema: codes + """
+                CREATE TABLE maker (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE TABLE price (
+                    code TEXT REFERENCES code (name), day INT, maker INTEGER REFERENCES maker, PRIMARY KEY (code, day)
+                );
+                CREATE TABLE visit (code TEXT REFERENCES code (name), maker INTEGER REFERENCES maker);
+                """,
+            sets: [
+                first(
+                    .insert("code", "A#1", ["name": "x"]),
+                    .insert("maker", "A#2", ["name": "m"]),
+                    .insert("maker", "A#3", ["name": "n"])
+                ),
+                .by(
+                    "B",
+                    1,
+                    at: 2,
+                    seeing: ["A": 1],
+                    .insert("price", ["x", 1], ["maker": .to("A#2")]),
+                    .insert("visit", ["x", .to("A#3")])
+                ),
+                .by(
+                    "C",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .update("code", "A#1", ["name": .from("x", to: "y")]),
+                    .delete("maker", "A#2", knowing: ["name": "m"]),
+                    .delete("maker", "A#3", knowing: ["name": "n"])
+                ),
+            ],
+            rows: [
+                "code A#1 name='y'", "maker A#2 name='m'", "maker A#3 name='n'", "price ('y', 1) maker=→A#2",
+                "visit ('y', →A#3) ×1",
+            ],
+            conflicts: ["broughtBack maker A#2", "broughtBack maker A#3"]
+        ),
     ]
 }
