@@ -252,6 +252,33 @@ extension FoldScenarios {
             conflicts: ["leftOut item C#1"]
         ),
         FoldScenario(
+            title: "A consequence of a CASCADE holds though an earlier delete left the row without its parent",
+            schema: trees,
+            sets: [
+                first(
+                    .insert("folder", "A#1", ["up": nil, "name": "f"]),
+                    .insert("file", "A#2", ["folder": .to("A#1"), "name": "n"])
+                ),
+                .by(
+                    "B",
+                    1,
+                    at: 2,
+                    seeing: ["A": 1],
+                    .delete("folder", "A#1", knowing: ["up": nil, "name": "f"], leaving: [("file", "A#2")])
+                ),
+                .by(
+                    "C",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .delete("folder", "A#1", knowing: ["up": nil, "name": "f"]),
+                    .delete("file", "A#2", knowing: ["folder": .to("A#1"), "name": "n"], with: [("folder", "A#1")])
+                ),
+            ],
+            rows: [],
+            tombs: ["file A#2", "folder A#1"]
+        ),
+        FoldScenario(
             title: "A consequence of a CASCADE doesn't hold when the row refers to another parent now",
             schema: trees,
             sets: [

@@ -87,6 +87,80 @@ extension FoldScenarios {
             tombs: ["tag A#1"],
             conflicts: ["leftOut item A#3"]
         ),
+        FoldScenario(
+            title: "A reference to a value that was meant for a deleted row is taken back, or the new row is left out",
+            schema: "CREATE TABLE code (id INTEGER PRIMARY KEY, name TEXT UNIQUE);"
+                + "CREATE TABLE shop (id INTEGER PRIMARY KEY, code TEXT REFERENCES code (name), note TEXT);"
+                + "CREATE TABLE visit (code TEXT REFERENCES code (name), day INT);",
+            sets: [
+                first(
+                    .insert("code", "A#1", ["name": "x"]),
+                    .insert("code", "A#2", ["name": nil]),
+                    .insert("shop", "A#3", ["code": nil, "note": "n"])
+                ),
+                .by("B", 1, at: 2, seeing: ["A": 1], .delete("code", "A#2", knowing: ["name": nil])),
+                .by(
+                    "C",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .update("code", "A#1", ["name": .from("x", to: nil)]),
+                    .update("code", "A#2", ["name": .from(nil, to: "x")]),
+                    .update("shop", "A#3", ["code": .from(nil, to: "x"), "note": .from("n", to: "o")]),
+                    .insert("shop", "C#1", ["code": "x", "note": "p"]),
+                    .insert("visit", ["x", 1])
+                ),
+            ],
+            rows: ["code A#1 name=NULL", "shop A#3 code=NULL note='o'"],
+            tombs: ["code A#2"],
+            conflicts: ["editOfDeleted code A#2", "leftOut shop C#1", "leftOut visit ('x', 1)", "takenBack shop A#3"],
+            lost: [.takenBack: "code='x' / code=NULL"]
+        ),
+        FoldScenario(
+            title: "A row that came back and whose parent can't come back is a deleted row again",
+            schema: """
+                CREATE TABLE code (code TEXT UNIQUE, x);
+                CREATE TABLE file (id INTEGER PRIMARY KEY, code TEXT REFERENCES code (code) ON DELETE CASCADE);
+                CREATE TABLE page (id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES file);
+                """,
+            sets: [
+                first(.insert("code", ["a", 1])),
+                .by(
+                    "B",
+                    1,
+                    at: 2,
+                    seeing: ["A": 1],
+                    .insert("file", "B#1", ["code": "a"]),
+                    .insert("page", "B#2", ["file": .to("B#1")])
+                ),
+                .by("C", 1, at: 3, seeing: ["A": 1], .delete("code", ["a", 1])),
+            ],
+            rows: [],
+            tombs: ["file B#1", "page B#2"],
+            conflicts: [
+                "broughtBack file B#1", "deletedWithParent file B#1", "leftOut file B#1", "takenOut page B#2",
+            ]
+        ),
+        FoldScenario(
+            title: "A row with a key that takes the value of a row without one is left out",
+            schema: "CREATE TABLE seat (a TEXT, b TEXT, guest TEXT UNIQUE, note TEXT, PRIMARY KEY (a, b));",
+            sets: [
+                first(
+                    .insert("seat", ["x", nil, "g", nil]),
+                    .insert("seat", ["x", "y"], ["guest": "h", "note": "n"])
+                ),
+                .by(
+                    "B",
+                    1,
+                    at: 2,
+                    seeing: ["A": 1],
+                    .update("seat", ["x", "y"], ["guest": .from("h", to: "g"), "note": .from("n", to: "o")]),
+                    .insert("seat", ["x", "z"], ["guest": "g", "note": "p"])
+                ),
+            ],
+            rows: ["seat ('x', 'y') guest='h' note='n'", "seat ('x', NULL, 'g', NULL) ×1"],
+            conflicts: ["leftOut seat ('x', 'y')", "leftOut seat ('x', 'z')"]
+        ),
     ]
 }
 
