@@ -18,6 +18,12 @@ struct RefusedRowsTests {
             CREATE TABLE step (
                 id INTEGER PRIMARY KEY, pair INT REFERENCES pair (id), next INT REFERENCES step (id)
             );
+            CREATE TABLE visit (pair TEXT REFERENCES pair (code), day TEXT);
+            CREATE TABLE badge (name TEXT UNIQUE, color TEXT);
+            CREATE TABLE owner (
+                id INTEGER PRIMARY KEY, badge TEXT REFERENCES badge (name), first INT REFERENCES person (id),
+                second INT REFERENCES person (id), CHECK (first < second)
+            );
             """
         laptop = try SimulatedDevice("laptop", schemaSQL: sql)
         phone = try SimulatedDevice("phone", schemaSQL: sql)
@@ -77,6 +83,42 @@ struct RefusedRowsTests {
         try bring()
         #expect(try remarks() == ["friends|x", "neighbours|bc"])
         #expect(try phone.refusals().isEmpty)
+    }
+
+    @Test("A row without a key waits that refers to a row which the store refuses")
+    func rowWithoutKey() throws {
+        try laptop.edit("INSERT INTO visit VALUES ('ab', 'Monday'), ('bc', 'Monday')")
+        try bring()
+        #expect(try phone.rows("SELECT pair FROM visit").map { $0.replacing("\"", with: "") } == ["bc"])
+        #expect(try phone.refusals().map(\.table) == ["pair", "remark", "visit"])
+        #expect(try phone.violations().isEmpty)
+        #expect(try phone.capture() == nil, "no row that waits is taken for an edit")
+        try laptop.edit("UPDATE pair SET first = NULL WHERE id = 1")
+        try bring()
+        #expect(try phone.rows("SELECT pair FROM visit").count == 2)
+        #expect(try phone.refusals().isEmpty)
+    }
+
+    @Test("A row without a key is deleted only when the store takes the row that refers to another one from then on")
+    func parentWithoutKey() throws {
+        try laptop.edit("INSERT INTO badge VALUES ('a', 'red'); INSERT INTO owner VALUES (1, 'a', NULL, NULL)")
+        try bring()
+        try laptop.edit(
+            """
+            INSERT INTO badge VALUES ('b', 'blue');
+            UPDATE owner SET badge = 'b', first = 1, second = 2;
+            DELETE FROM badge WHERE name = 'a'
+            """
+        )
+        try bring()
+        #expect(try phone.violations().isEmpty)
+        #expect(try phone.refusals().map(\.table) == ["badge", "owner", "pair", "remark"])
+        #expect(try phone.rows("SELECT name FROM badge").count == 2)
+        #expect(try phone.capture() == nil, "no row that waits is taken for an edit")
+        try laptop.edit("UPDATE owner SET first = NULL")
+        try bring()
+        #expect(try phone.rows("SELECT name FROM badge") == laptop.rows("SELECT name FROM badge"))
+        #expect(try phone.violations().isEmpty)
     }
 
     @Test("Rows that take each other's unique values wait all at once while the store refuses the last of them")
