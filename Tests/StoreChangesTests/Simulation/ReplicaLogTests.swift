@@ -394,6 +394,43 @@ struct ReplicaLogTests {
         #expect(try laptop.content() == phone.content())
     }
 
+    @Test("Updates and deletes that are captured late count, and what they overwrite is logged")
+    func lateEdits() throws {
+        let sql = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT); CREATE TABLE visit (place TEXT)"
+        let laptop = try SimulatedDevice("laptop", schemaSQL: sql)
+        let phone = try SimulatedDevice("phone", schemaSQL: sql)
+        try laptop.edit("INSERT INTO note VALUES (1, 'milk', 'a'), (2, 'bread', 'b'), (3, 'tea', 'c')")
+        try laptop.edit("INSERT INTO visit VALUES ('market'), ('school')")
+        try Self.send(laptop, phone, at: 1)
+        let common = laptop.sets.count
+        try laptop.edit("UPDATE note SET title = 'oat milk' WHERE id = 1; UPDATE note SET body = 'rye' WHERE id = 2")
+        try phone.edit(
+            """
+            UPDATE note SET title = 'rice milk' WHERE id = 1;
+            UPDATE note SET body = 'green' WHERE id = 3;
+            DELETE FROM note WHERE id = 2;
+            DELETE FROM visit WHERE place = 'school'
+            """
+        )
+        try laptop.capture(at: 10)
+        try laptop.write()
+        // The laptop doesn't know the phone, so its edits are stable at once.
+        try laptop.notePublication()
+        try laptop.trim()
+        try phone.integrate(Array(laptop.sets.dropFirst(common)))
+        try phone.remember([laptop.publishHead()])
+        try phone.capture(at: 20)
+        try laptop.integrate(phone.sets)
+        for device in [laptop, phone] {
+            try device.write()
+            let notes = try device.rows("SELECT title, body FROM note ORDER BY id").map { $0.replacing("\"", with: "") }
+            #expect(notes == ["rice milk|a", "tea|green"])
+            #expect(try device.rows("SELECT place FROM visit") == ["\"market\""])
+            #expect(Set(try device.conflicts().map(\.rule)) == [.overwritten, .deletedEdited])
+        }
+        #expect(try laptop.digests().present == phone.digests().present)
+    }
+
     @Test("A copy of a device whose new row is merged into the other copy's keeps its references to it")
     func renamedReferences() throws {
         let original = try SimulatedDevice(
