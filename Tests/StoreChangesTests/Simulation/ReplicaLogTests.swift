@@ -139,7 +139,7 @@ struct ReplicaLogTests {
         #expect(after.rows.mapValues(\.cells) == before.rows.mapValues(\.cells))
     }
 
-    @Test("Of the sets that every device has seen, only each device's last one keeps its header, which the next one needs")
+    @Test("Of the sets that all devices have seen, only each device's last one keeps its header")
     func headers() throws {
         let (laptop, phone) = try Self.devices()
         for number in 1...3 {
