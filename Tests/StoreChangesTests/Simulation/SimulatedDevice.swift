@@ -446,7 +446,9 @@ final class SimulatedDevice {
 
     /// How many sets the log has the headers of.
     func headerCount() throws -> Int {
-        try replicaDatabase.unsafeRead { try Int.fetchOne($0, sql: "SELECT count(*) FROM sets WHERE header <> x''") ?? 0 }
+        try replicaDatabase.unsafeRead {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM sets WHERE header <> x''") ?? 0
+        }
     }
 
     /// The size of all void sets.

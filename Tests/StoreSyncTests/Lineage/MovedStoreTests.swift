@@ -287,7 +287,7 @@ struct MovedStoreTests {
     }
 
     @Test(
-        "Of two exchanged stores, only the one that was pushed contains the upload of that push, which died",
+        "Of two exchanged stores, only the pushed store contains the upload of its push, which died",
         arguments: [false, true]
     )
     func exchangedAfterDeadPush(isOtherFirst: Bool) async throws {
