@@ -114,7 +114,9 @@ extension SetFold {
     ) throws {
         guard let former = try work.row(row) else { return }
         try work.write(row, nil)
-        traces[name] = traces.removeValue(forKey: row)
+        var trace = traces.removeValue(forKey: row)
+        if trace?.formerName == nil { trace?.formerName = row.row }
+        traces[name] = trace
         try put(name, state, writing: columns)
         try queueRenamed(name)
         try moveAliases(from: row, to: name)

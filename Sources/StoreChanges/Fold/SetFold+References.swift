@@ -32,7 +32,7 @@ extension SetFold {
         }
     }
 
-    /// Whether the row was deleted and has come back: its parent may have been deleted since.
+    /// Whether the row was deleted and has come back: the set's author may know that its parent was deleted.
     private func isBroughtBack(_ row: RowReference) -> Bool {
         if case .broughtBack? = traces[row]?.origin { true } else { false }
     }
@@ -43,7 +43,8 @@ extension SetFold {
         _ row: RowReference,
         _ state: StoredRow
     ) throws -> Bool {
-        guard let image = traces[row]?.image, let key = schema.childKey(id, of: row, image) else { return false }
+        let former = RowReference(row.table, traces[row]?.formerName ?? row.row)
+        guard let image = traces[row]?.image, let key = schema.childKey(id, of: former, image) else { return false }
         return key == schema.childKey(id, of: row, state)
     }
 

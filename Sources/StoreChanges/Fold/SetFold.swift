@@ -38,6 +38,8 @@ struct SetFold {
         var origin: Origin
         /// Whether the row refers to another row than before, because that one was merged or has another value.
         var isMoved = false
+        /// The name that the row had before the set, if it has another one now.
+        var formerName: RowName?
         /// The columns that edits and repairs wrote, other than by following a reference.
         var updated: Set<String> = []
         /// All columns that the set wrote.

@@ -158,6 +158,30 @@ extension FoldScenarios {
             conflicts: ["deletedWithParent code ('b')", "broughtBack code ('b')", "broughtBack owner A#1"]
         ),
         FoldScenario(
+            title: "A parent comes back although the row that refers to it by its key has got another name in the set",
+            schema: """
+                CREATE TABLE maker (id INTEGER PRIMARY KEY);
+                CREATE TABLE code (id INTEGER PRIMARY KEY, name TEXT UNIQUE,
+                    maker INTEGER REFERENCES maker ON DELETE CASCADE);
+                CREATE TABLE price (code TEXT NOT NULL REFERENCES code (name), day INTEGER NOT NULL,
+                    PRIMARY KEY (code, day));
+                """,
+            sets: [
+                first(.insert("maker", "A#1", [:]), .insert("code", "A#2", ["name": "x", "maker": nil])),
+                .by("B", 1, at: 2, seeing: ["A": 1], .insert("price", ["x", 1], [:])),
+                .by("D", 1, at: 3, seeing: ["A": 1], .delete("maker", "A#1", knowing: [:])),
+                .by(
+                    "C",
+                    1,
+                    at: 4,
+                    seeing: ["A": 1],
+                    .update("code", "A#2", ["name": .from("x", to: "y"), "maker": .from(nil, to: .to("A#1"))])
+                ),
+            ],
+            rows: ["code A#2 maker=→A#1 name='y'", "maker A#1", "price ('y', 1)"],
+            conflicts: ["deletedWithParent code A#2", "broughtBack code A#2", "broughtBack maker A#1"]
+        ),
+        FoldScenario(
             title: "SET NULL clears the reference of a row that comes back without its parent",
             schema: """
                 CREATE TABLE folder (id INTEGER PRIMARY KEY);
