@@ -188,8 +188,9 @@ public actor WholeStoreDownloadOperation: Operation {
         _ context: OperationContext
     ) async throws {
         // If this device dies after the replacement and before recording it, it recognizes its own work later.
-        let former = try await context.blocking { [state] in
-            try state.beginPull(record, with: FileIdentity(atPath: plan.arrival.path))
+        let former = try await context.blocking { [state, request] in
+            let file = request.replacement == .file ? FileIdentity(atPath: plan.arrival.path) : nil
+            return try state.beginPull(record, with: file)
         }
         do {
             try Task.checkCancellation()

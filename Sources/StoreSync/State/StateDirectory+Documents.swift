@@ -228,7 +228,7 @@ extension StateDirectory {
     ///
     /// - Parameters:
     ///   - future: The store's record after the pull.
-    ///   - file: The identity of the downloaded file; `nil` if it's unknown.
+    ///   - file: The identity of the downloaded file; `nil` if it's unknown, or if its content is written into the store.
     /// - Returns: The store's former record, if there was one.
     /// - Throws: ``StoreSyncError``.
     @discardableResult
@@ -279,11 +279,9 @@ extension StateDirectory {
     @discardableResult
     func settlePull(of store: StoreRecord, contentRoot root: ContentRoot, file: FileIdentity?) throws -> StoreRecord {
         guard let pending = store.pending else { return store }
-        var settled = store.settled(for: root.description)
-        // The file that was downloaded is at the store's path, even if the app has edited it since. Without a time of birth, another
-        // file may have its number.
-        let isReplaced =
-            pending.contentRoot == root.description || (file.map { $0.birth != 0 && $0 == pending.file } ?? false)
+        let isReplaced = store.isReplaced(having: root.description, file) ?? false
+        // The app may have edited the downloaded store since.
+        var settled = store.settled(for: isReplaced ? pending.contentRoot : root.description)
         if isReplaced { settled.file = file }
         try write("pull") { [settled] db in
             // Before the pull is recorded: if this device dies in between, the pull is settled again.
@@ -293,7 +291,7 @@ extension StateDirectory {
                 if store.contentRoot == nil { try forgetOtherDocuments(besides: store, db) }
             }
             // If the store may have been replaced, it doesn't contain the uploads that were pending from it.
-            if store.contentRoot == root.description {
+            if !isReplaced, store.contentRoot == root.description {
                 try StateSchema.save(settled, db)
             } else {
                 try Self.settle(settled, db)

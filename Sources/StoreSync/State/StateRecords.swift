@@ -73,7 +73,7 @@ struct StoreRecord: Hashable, Sendable, Codable {
     var path: LocalPath
     /// The file's identity in the file system, by which it's found after a move; `nil` if unknown.
     ///
-    /// While a pull is pending, it's that of the file that the pull replaces.
+    /// While a pull is pending, it's that of the file that the pull replaces, unless the store was moved meanwhile.
     var file: FileIdentity?
     var document: DocumentKey
     /// The document's integrity key when the store was last pushed or pulled.
@@ -99,7 +99,8 @@ struct StoreRecord: Hashable, Sendable, Codable {
         var base: UploadName?
         var contained: Set<UploadName>
         var integrityKey: String
-        /// The identity of the downloaded file, which it keeps at the store's path; `nil` if it's unknown.
+        /// The identity of the downloaded file, which it keeps at the store's path; `nil` if it's unknown, or if its content is
+        /// written into the store.
         var file: FileIdentity?
     }
 
@@ -108,6 +109,19 @@ struct StoreRecord: Hashable, Sendable, Codable {
     /// Without a time of birth, another file may have the downloaded file's number.
     func isStore(_ file: FileIdentity) -> Bool {
         self.file == file || file.birth != 0 && pending?.file == file
+    }
+
+    /// Whether the pending pull has replaced the store, which has the content `root` now; `nil` if nothing tells that.
+    ///
+    /// The app may have edited the store since. Without a time of birth, another file may have a file's number.
+    func isReplaced(having root: String, _ file: FileIdentity?) -> Bool? {
+        guard let pending else { return false }
+        if root == pending.contentRoot { return true }
+        if let file, file.birth != 0, let downloaded = pending.file {
+            if file == downloaded { return true }
+            if file == self.file { return false }
+        }
+        return root == contentRoot ? false : nil
     }
 
     /// The record of the store with the content `root`, after an interrupted pull if there was one.

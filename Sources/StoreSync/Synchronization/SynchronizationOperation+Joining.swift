@@ -56,7 +56,7 @@ extension SynchronizationOperation {
         // If this device had a replica, what that had read must be read again.
         var memory = try await memory(since: origin, context)
         memory.readHeadsAgain()
-        memory.base = try await record(context)?.base
+        memory.base = try await settledRecord(context)?.base
         try await remember(memory, context)
         try await context.blocking { [state] in
             try state.makeReplicaDirectory()
@@ -278,15 +278,13 @@ extension SynchronizationOperation {
     /// This device's record of the store, also if a download died when it had just replaced the store.
     func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
         let record = try await record(context)
-        guard let record, let pending = record.pending else { return record }
+        guard let record, record.pending != nil else { return record }
         let root = try await contentRoot(context)
         let file = try await context.blocking { [request] in try LocalStore(request.url).file }
-        guard [record.contentRoot, pending.contentRoot].contains(root.description) else {
-            // The app has edited it. Unless it's the downloaded file, nothing tells whether the download had replaced it: then the
-            // user has to say what counts.
-            let isDownloaded = file.map { $0.birth != 0 && $0 == pending.file } ?? false
-            var edited = isDownloaded ? record.settled(for: pending.contentRoot) : record
-            if isDownloaded { edited.file = file } else { edited.base = nil }
+        guard record.isReplaced(having: root.description, file) != nil else {
+            // The app has edited it, before or after the download replaced it: the user has to say what counts.
+            var edited = record
+            edited.base = nil
             return edited
         }
         return try await context.blocking { [state] in
