@@ -190,8 +190,9 @@ struct FirstSynchronizationTests {
         #expect(try titles(a) == (side == .both ? ["a", "b"] : ["a"]) && titles(b) == titles(a))
     }
 
-    @Test("A long push isn't published if another device has begun to synchronize the document meanwhile")
-    func beginningMeanwhile() async throws {
+    /// A device that has synchronized, and another one that has pulled its store before, and for which the document begins only
+    /// when it writes a file whose path contains `part`.
+    private func devices(beginningAtWriteOf part: String) async throws -> (Device, Device) {
         let fixture = try Fixture(password: "correct horse")
         let a = try fixture.device("a")
         try fill(a)
@@ -202,9 +203,15 @@ struct FirstSynchronizationTests {
         let begun = try fixture.files().filter { !before.contains($0.key) }
         for path in begun.keys { try fixture.put(nil, at: path) }
         let b = try fixture.device("b") { step in
-            guard step.hasPrefix("before write of"), step.contains("/WholeStore/") else { return }
+            guard step.hasPrefix("before write of"), step.contains(part) else { return }
             for (path, bytes) in begun { try fixture.put(bytes, at: path) }
         }
+        return (a, b)
+    }
+
+    @Test("A long push isn't published if another device has begun to synchronize the document meanwhile")
+    func beginningMeanwhile() async throws {
+        let (a, b) = try await devices(beginningAtWriteOf: "/WholeStore/")
         try b.execute("INSERT INTO note (title) VALUES ('b'); CREATE TABLE photo (id INTEGER PRIMARY KEY, bytes BLOB)")
         try b.execute("INSERT INTO photo (bytes) VALUES (randomblob(\(RemoteContent.chunkSize)))")
         #expect(await code { try await b.push().value } == .documentSynchronizes)
@@ -216,19 +223,7 @@ struct FirstSynchronizationTests {
 
     @Test("A short push that is published while another device begins the document adds its edits at the next sync")
     func beginningDuringShortPush() async throws {
-        let fixture = try Fixture(password: "correct horse")
-        let a = try fixture.device("a")
-        try fill(a)
-        _ = try await a.push().value
-        _ = try await fixture.device("b").pull().value
-        let before = try Set(fixture.files().keys)
-        _ = try await a.synchronize().value
-        let begun = try fixture.files().filter { !before.contains($0.key) }
-        for path in begun.keys { try fixture.put(nil, at: path) }
-        let b = try fixture.device("b") { step in
-            guard step.hasPrefix("before write of"), step.contains("/manifest-") else { return }
-            for (path, bytes) in begun { try fixture.put(bytes, at: path) }
-        }
+        let (a, b) = try await devices(beginningAtWriteOf: "/manifest-")
         try b.execute("INSERT INTO note (title) VALUES ('b'); UPDATE note SET title = 'a of b' WHERE title = 'a'")
         _ = try await b.push().value
         try b.execute("INSERT INTO note (title) VALUES ('later')")
