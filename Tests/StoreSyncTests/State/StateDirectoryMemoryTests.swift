@@ -1,4 +1,5 @@
 import FileSupport
+import Foundation
 import RemoteStorage
 import SyncCryptography
 import Testing
@@ -235,6 +236,29 @@ struct StateDirectoryMemoryTests {
             "the edited store may descend from the former store or the new one"
         )
         #expect(record.settled(for: "beef").base == future.base)
+    }
+
+    @Test("The content or the file tells whether a pull has replaced a store; if neither does, the store was edited")
+    func replacement() throws {
+        func file(_ inode: Int, birth: Int = 1) throws -> FileIdentity {
+            let json = #"{"device": 1, "inode": \#(inode), "birth": \#(birth)}"#
+            return try JSONDecoder().decode(FileIdentity.self, from: Data(json.utf8))
+        }
+        var record = StateFixture.store("/a")
+        #expect(record.isReplaced(having: "edited", nil) == false)
+        record.file = try file(1)
+        record.pending = StoreRecord.Pending(contentRoot: "beef", contained: [], integrityKey: "", file: try file(2))
+        #expect(record.isReplaced(having: "beef", nil) == true)
+        #expect(record.isReplaced(having: "c0ffee", nil) == false)
+        #expect(record.isReplaced(having: "edited", nil) == nil)
+        #expect(try record.isReplaced(having: "edited", file(1)) == false)
+        #expect(try record.isReplaced(having: "edited", file(2)) == true)
+        #expect(try record.isReplaced(having: "edited", file(3)) == nil, "another program has replaced it")
+        // Its content was written into the store.
+        record.pending?.file = nil
+        #expect(try record.isReplaced(having: "edited", file(1)) == nil)
+        record.pending?.file = try file(2, birth: 0)
+        #expect(try record.isReplaced(having: "edited", file(2, birth: 0)) == nil, "another file may have the number")
     }
 
     @Test(
