@@ -190,7 +190,7 @@ struct FirstSynchronizationTests {
         #expect(try titles(a) == (side == .both ? ["a", "b"] : ["a"]) && titles(b) == titles(a))
     }
 
-    /// A device that has synchronized, and another one that has pulled its store before, and for which the document begins only
+    /// A device that has synchronized, and a second one, which has pulled its store before: for that, the document begins only
     /// when it writes a file whose path contains `part`.
     private func devices(beginningAtWriteOf part: String) async throws -> (Device, Device) {
         let fixture = try Fixture(password: "correct horse")
