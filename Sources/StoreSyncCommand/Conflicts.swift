@@ -79,8 +79,9 @@ struct Conflicts: AsyncParsableCommand {
 
     private func lines(_ entry: ConflictLog.Entry) -> [String] {
         let conflict = entry.conflict
+        let key = entry.key.count <= 60 ? entry.key : "\(entry.key.prefix(60))…"
         let head =
-            "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.summary)"
+            "\(entry.number)  \(conflict.row.table) \(key): \(conflict.summary)"
             + (entry.isRestored ? " (restored)" : entry.canBeRestored ? "" : " (nothing to restore)")
         let lost = conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
             "    \(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
@@ -107,7 +108,7 @@ private struct StoredCell: Encodable {
             if value.isFinite { try container.encode(value) } else { try container.encode(["real": "\(value)"]) }
         case .value(.text(let bytes)): try container.encode(String(decoding: bytes, as: UTF8.self))
         case .value(.blob(let bytes)): try container.encode(["blob": Data(bytes).base64EncodedString()])
-        case .row(let name): try container.encode(["row": "\(name)"])
+        case .row(let name): try container.encode(["row": name.literal])
         }
     }
 }

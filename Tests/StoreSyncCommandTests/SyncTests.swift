@@ -242,6 +242,30 @@ extension CommandTests {
             #expect(entry["kept"]?["title"] == .string("AQID"))
         }
 
+        @Test("`conflicts` has whole keys in JSON, and abbreviates long ones in text")
+        func longKeysInConflicts() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            let start = String(repeating: "a", count: 70)
+            try execute(
+                """
+                CREATE TABLE page (path TEXT PRIMARY KEY NOT NULL, title TEXT);
+                INSERT INTO page VALUES ('\(start)1', 'milk'), ('\(start)2', 'bread')
+                """,
+                laptop
+            )
+            for device in [laptop, desktop] { #expect(try await sync(device).status == 0) }
+            for (device, kind) in [(laptop, "oat"), (desktop, "soy")] {
+                try execute("UPDATE page SET title = '\(kind) ' || title", device)
+                #expect(try await sync(device).status == 0)
+            }
+            let command = ["conflicts", desktop.store.path, "--state", desktop.state.path]
+            let entries = try #require(try await fixture.run(command + ["--json"]).json()["conflicts"]?.array)
+            #expect(Set(entries.compactMap { $0["key"]?.string }) == ["('\(start)1')", "('\(start)2')"])
+            let text = try await fixture.run(command).output
+            #expect(text.contains("page ('\(start.prefix(58))…: overwritten") && !text.contains(start), "\(text)")
+        }
+
         @Test("A push of a synchronizing document, an unrelated store, a copy and a mass deletion fail with 65")
         func refusals() async throws {
             let fixture = try Fixture()

@@ -74,21 +74,28 @@ extension RowName: Comparable {
 }
 
 extension RowName: CustomStringConvertible {
-    /// The name, for messages.
-    public var description: String {
+    /// The name, for messages: long values are abbreviated.
+    public var description: String { text(of: \.description) }
+
+    /// The name, with whole values.
+    package var literal: String { text(of: \.literal) }
+
+    fileprivate func text(of value: (StoredValue) -> String) -> String {
         switch self {
         case .numbered(let client, let number): "\(client)#\(number)"
-        case .key(let cells): "(\(cells.map(\.description).joined(separator: ", ")))"
+        case .key(let cells): "(\(cells.map { $0.text(of: value) }.joined(separator: ", ")))"
         }
     }
 }
 
 extension Cell: CustomStringConvertible {
     /// The cell, for messages.
-    public var description: String {
+    public var description: String { text(of: \.description) }
+
+    fileprivate func text(of value: (StoredValue) -> String) -> String {
         switch self {
-        case .value(let value): value.description
-        case .row(let name): "→\(name)"
+        case .value(let stored): value(stored)
+        case .row(let name): "→" + name.text(of: value)
         }
     }
 }

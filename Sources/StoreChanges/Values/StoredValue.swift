@@ -28,17 +28,20 @@ extension StoredValue: CustomStringConvertible {
     /// The value as an SQL literal, long ones abbreviated.
     public var description: String {
         switch self {
+        case .text(let bytes) where bytes.count > 60: "text of \(bytes.count) bytes"
+        case .blob(let bytes) where bytes.count > 20: "blob of \(bytes.count) bytes"
+        default: literal
+        }
+    }
+
+    /// The value as an SQL literal.
+    var literal: String {
+        switch self {
         case .null: "NULL"
         case .integer(let value): "\(value)"
         case .real(let bits): "\(Double(bitPattern: bits))"
-        case .text(let bytes):
-            bytes.count <= 60
-                ? String(decoding: bytes, as: UTF8.self).quoted(by: UInt8(ascii: "'"))
-                : "text of \(bytes.count) bytes"
-        case .blob(let bytes):
-            bytes.count <= 20
-                ? "x'\(bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())'"
-                : "blob of \(bytes.count) bytes"
+        case .text(let bytes): String(decoding: bytes, as: UTF8.self).quoted(by: UInt8(ascii: "'"))
+        case .blob(let bytes): "x'\(bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())'"
         }
     }
 }

@@ -16,7 +16,7 @@ public struct ConflictLog: Sendable {
     public struct Entry: Sendable, Hashable, Identifiable {
         /// The entry's number on this device, which it keeps.
         public let number: Int64
-        /// The row's key in this device's store.
+        /// The row's key in this device's store, with whole values.
         public let key: String
         /// What happened.
         public let conflict: Conflict
@@ -68,7 +68,7 @@ public struct ConflictLog: Sendable {
                 let row = logged.conflict.row
                 return Entry(
                     number: logged.number,
-                    key: try store.number(of: row).map { "\($0)" } ?? "\(row.row)",
+                    key: try store.number(of: row).map { "\($0)" } ?? row.row.literal,
                     conflict: logged.conflict,
                     author: logged.author,
                     other: logged.other,
