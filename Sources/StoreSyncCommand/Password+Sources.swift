@@ -12,10 +12,7 @@ extension Password {
     /// Reads a password from a file, which may be a pipe.
     init(file path: String) throws {
         guard !path.isEmpty else { throw UsageError("The name of the password file is empty. Name a file.") }
-        let data: Data
-        do {
-            data = try Data(ofFile: path, upTo: Self.maximumBytes + 1)
-        } catch {
+        guard let data = try Data(ofFile: path, upTo: Self.maximumBytes + 1) else {
             throw UsageError("The password file \(path) can't be read. Check the path and its permissions.")
         }
         try self.init(data, from: "The password file \(path)")

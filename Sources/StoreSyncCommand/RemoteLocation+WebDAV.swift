@@ -40,7 +40,7 @@ extension RemoteLocation {
             }
             return text
         }
-        guard let bytes = try? Data(ofFile: file, upTo: 1 << 16), let text = String(validating: bytes, as: UTF8.self)
+        guard let bytes = try Data(ofFile: file, upTo: 1 << 16), let text = String(validating: bytes, as: UTF8.self)
         else {
             throw UsageError("The remote's password can't be read from \(file). Name a text file that can be read.")
         }

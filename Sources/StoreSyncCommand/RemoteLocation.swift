@@ -43,7 +43,7 @@ struct RemoteLocation {
             guard stat(url.path, &status) != 0 || status.st_mode & S_IFMT != S_IFIFO else {
                 throw UsageError("\(certificate) is a pipe, and a certificate is read more than once. Name a file.")
             }
-            let bytes = try? Data(ofFile: certificate, upTo: 16 << 20)
+            let bytes = try Data(ofFile: certificate, upTo: 16 << 20)
             guard bytes?.range(of: Data("CERTIFICATE-----".utf8)) != nil else {
                 throw UsageError("\(certificate) can't be read, or holds no certificate in PEM form. Check the path.")
             }

@@ -6,17 +6,18 @@ extension SyncRules {
     ///
     /// - Throws: ``UsageError`` that says what is wrong with it.
     init(readingFileAt path: String) throws {
-        do {
-            self = try JSONDecoder().decode(SyncRules.self, from: Data(ofFile: path, upTo: 16 << 20))
-        } catch let error as DecodingError {
-            throw UsageError("The rules in \(path) can't be used. \(error.problem)")
-        } catch {
+        guard let data = try Data(ofFile: path, upTo: 16 << 20) else {
             let isThere = FileManager.default.fileExists(atPath: path)
             throw UsageError(
                 isThere
                     ? "The rules in \(path) can't be read. Name a file, and check its permissions."
                     : "There is no file \(path) with rules. Check the path."
             )
+        }
+        do {
+            self = try JSONDecoder().decode(SyncRules.self, from: data)
+        } catch let error as DecodingError {
+            throw UsageError("The rules in \(path) can't be used. \(error.problem)")
         }
     }
 }

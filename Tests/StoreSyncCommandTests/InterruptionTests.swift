@@ -70,6 +70,19 @@ extension CommandTests {
             }
         }
 
+        @Test("An interruption ends the wait for a file that an option names, if it's a pipe")
+        func reading() async {
+            await #expect(processExitsWith: .success) {
+                var ends: [Int32] = [-1, -1]
+                guard pipe(&ends) == 0, write(ends[1], "pw", 2) == 2 else { exit(EXIT_FAILURE) }
+                let path = "/dev/fd/\(ends[0])"
+                let first = try Data(ofFile: path, upTo: 1)
+                #expect(first == Data("p".utf8))
+                Terminal.interrupt()
+                #expect(throws: CancellationError.self) { try Data(ofFile: path, upTo: 1) }
+            }
+        }
+
         @Test("A push that is interrupted at any moment publishes all or nothing", arguments: signals)
         func push(signal: Int32) async throws {
             let fixture = try Fixture()
