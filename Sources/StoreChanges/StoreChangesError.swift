@@ -33,7 +33,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let newerSchema = Code("newerSchema")
         /// Edits of other devices have not arrived that this device needs to publish its own; try again later.
         public static let setsMissing = Code("setsMissing")
-        /// The store doesn't exist, or isn't a SQLite database that can be read.
+        /// The store doesn't exist, or isn't an SQLite database that can be read.
         public static let storeNotFound = Code("storeNotFound")
         /// The replica belongs to another store: this one is a copy, a restored backup, or a different store.
         public static let storeReplaced = Code("storeReplaced")

@@ -8,7 +8,7 @@ import StoreSync
 struct Sync: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",
-        abstract: "Synchronizes a SQLite database record by record: edits of several devices are merged.",
+        abstract: "Synchronizes an SQLite database record by record: edits of several devices are merged.",
         discussion: """
             The first device uploads its store. On another device the store is created. `storesync check` says which \
             tables synchronize. Devices whose apps are older continue to synchronize after a compatible change of the schema.

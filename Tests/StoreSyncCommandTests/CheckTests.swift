@@ -122,7 +122,7 @@ extension CommandTests {
                 try Data(repeating: 7, count: count).write(to: noise)
                 let refused = try await fixture.run(["check", noise.path, "--json"])
                 try expectFailure(refused, 66, "storeNotFound")
-                #expect(try refused.errorMessage().hasPrefix("\(noise.path) isn't a SQLite database"), "\(refused)")
+                #expect(try refused.errorMessage().hasPrefix("\(noise.path) isn't an SQLite database"), "\(refused)")
             }
         }
 

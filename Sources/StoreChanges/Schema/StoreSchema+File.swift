@@ -61,13 +61,13 @@ extension StoreSchema {
             )
         }
         guard status.type != .directory else {
-            throw StoreChangesError(.storeNotFound, "\(url.path) is a directory, not a store. Name a SQLite database.")
+            throw StoreChangesError(.storeNotFound, "\(url.path) is a directory, not a store. Name an SQLite database.")
         }
         // Opening a pipe would wait for its writer.
         guard status.type == .regular else {
             throw StoreChangesError(
                 .storeNotFound,
-                "\(url.path) is a device, a pipe or a socket, not a store. Name a SQLite database."
+                "\(url.path) is a device, a pipe or a socket, not a store. Name an SQLite database."
             )
         }
     }
@@ -139,7 +139,7 @@ extension StoreChangesError {
     fileprivate init(noDatabaseAt url: URL, _ cause: (any Error)? = nil) {
         self.init(
             .storeNotFound,
-            "\(url.path) isn't a SQLite database, or it's encrypted. Only plain SQLite databases synchronize.",
+            "\(url.path) isn't an SQLite database, or it's encrypted. Only plain SQLite databases synchronize.",
             cause: cause
         )
     }

@@ -65,8 +65,8 @@ extension StoreSnapshot {
             : StoreSyncError(
                 .storeNotFound,
                 """
-                \(store.path) isn't a SQLite database, so it has no records to synchronize. Name a SQLite database, or push the \
-                file as a whole.
+                \(store.path) isn't an SQLite database, so it has no records to synchronize. Name an SQLite database, or push \
+                the file as a whole.
                 """
             )
     }
