@@ -117,6 +117,15 @@ extension StoreChangesError {
                     """,
                     cause: error
                 )
+            case .SQLITE_READONLY where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK:
+                StoreChangesError(
+                    .cannotWrite,
+                    """
+                    A program died while it wrote to \(store), and that has to be taken back first, which writes to the store. \
+                    Open it once with its app, then try again.
+                    """,
+                    cause: error
+                )
             // If the store itself can be read, SQLite couldn't create or open a log beside it.
             case .SQLITE_CANTOPEN where access(url.path, R_OK) == 0, .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
                 StoreChangesError(

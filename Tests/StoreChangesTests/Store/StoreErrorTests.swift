@@ -64,6 +64,36 @@ struct StoreErrorTests {
         )
     }
 
+    @Test("A store whose writer has died stays as it is, and the error says what opens it")
+    func leftJournal() throws {
+        let fixture = try SynchronizedStoreTests.Fixture()
+        let app = try fixture.app("laptop")
+        let url = fixture.folder.appending(path: "left.sqlite")
+        // With a cache of one page, the journal and the file are written before the transaction ends.
+        try app.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE page (id INTEGER PRIMARY KEY, body BLOB); PRAGMA cache_size = 1;
+                    INSERT INTO page (body) VALUES (zeroblob(4000)), (zeroblob(4000)), (zeroblob(4000)), (zeroblob(4000));
+                    BEGIN; UPDATE page SET body = randomblob(4000)
+                    """
+            )
+            for suffix in ["", "-journal"] {
+                let path = fixture.storeURL("laptop").path + suffix
+                try FileManager.default.copyItem(atPath: path, toPath: url.path + suffix)
+            }
+            try db.execute(sql: "ROLLBACK")
+        }
+        let before = try Data(contentsOf: url)
+        let error = #expect(throws: StoreChangesError.self) { try StoreSchema(storeAt: url) }
+        #expect(error?.code == .cannotWrite)
+        #expect(error?.message.hasPrefix("A program died while it wrote to left.sqlite") == true, "\(error as Any)")
+        #expect(try Data(contentsOf: url) == before)
+        let count = try DatabaseQueue(path: url.path).read { try Int.fetchOne($0, sql: "SELECT count(*) FROM page") }
+        #expect(count == 4)
+        #expect(try StoreSchema(storeAt: url).tables.contains { $0.name == "page" })
+    }
+
     @Test("A store that can't be opened and can't be read is named as such")
     func unreadable() {
         let url = URL(filePath: "/nowhere/notes.sqlite")
