@@ -1,4 +1,5 @@
 import Foundation
+import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
 
@@ -61,10 +62,10 @@ extension WebDAVBackend {
         // The client that moves a collection there may create the file.
         let claim = try TemporaryName.claim(on: path)
         let claimed = try claim.appending("content")
-        let outcome = try await sendMove(.move, aside, to: claim, isDirectory: true, overwrites: false)
+        let outcome = try await sendMove(.MOVE, aside, to: claim, isDirectory: true, overwrites: false)
         // A server may report a failure although it carried out the move, because another client has moved the file on.
         if case .refused = outcome, try await status(of: aside) != nil {
-            if case .moved = try await sendMove(.move, claimed, to: path, overwrites: false) { return nil }
+            if case .moved = try await sendMove(.MOVE, claimed, to: path, overwrites: false) { return nil }
             // The claim has no content, and the file doesn't exist. The winner died after it had created the file, which
             // has been removed since.
             if try await status(of: claimed) == nil, try await status(of: path) == nil {
@@ -85,7 +86,7 @@ extension WebDAVBackend {
     ///
     /// Returns whether the file of that name is now the claimed one.
     private func publish(_ claimed: RemotePath, at path: RemotePath, _ content: RemoteContent) async throws -> Bool {
-        guard case .refused(let response) = try await sendMove(.move, claimed, to: path, overwrites: false) else {
+        guard case .refused(let response) = try await sendMove(.MOVE, claimed, to: path, overwrites: false) else {
             return true
         }
         guard try await status(of: claimed) == nil else {

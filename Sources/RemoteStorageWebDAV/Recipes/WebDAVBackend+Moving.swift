@@ -30,7 +30,7 @@ extension WebDAVBackend {
     /// Copies a file to a name that no other client uses.
     private func copyFile(_ source: RemotePath, to destination: RemotePath) async throws {
         // A repeated request may find the copy that the first one created, and replaces it.
-        let outcome = try await sendMove(.copy, source, to: destination, overwrites: true)
+        let outcome = try await sendMove(.COPY, source, to: destination, overwrites: true)
         guard case .refused(let response) = outcome else { return }
         guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
         throw failure(response, at: destination)
@@ -48,7 +48,7 @@ extension WebDAVBackend {
         directories.forget(source)
         for isLast in [false, true] {
             let outcome = try await sendMove(
-                .move,
+                .MOVE,
                 source,
                 to: destination,
                 isDirectory: isDirectory,
@@ -84,7 +84,7 @@ extension WebDAVBackend {
             let outcomes = try await (0..<racers).concurrentMap { racer -> Int? in
                 let source = try place.appending("\(round) \(racer)")
                 let outcome = try await self.sendMove(
-                    .move,
+                    .MOVE,
                     source,
                     to: destination,
                     isDirectory: true,
@@ -101,15 +101,11 @@ extension WebDAVBackend {
             // And once more, without concurrent requests.
             let late = try place.appending("late \(round)")
             try await createDirectory(at: late.appending("late"))
-            let outcome = try await sendMove(.move, late, to: destination, isDirectory: true, overwrites: false)
+            let outcome = try await sendMove(.MOVE, late, to: destination, isDirectory: true, overwrites: false)
             guard case .refused = outcome, try await list(late)?.count == 1,
                 try await list(destination)?.map(\.name) == winners.map({ "\($0)" })
             else { return false }
         }
         return true
     }
-}
-
-extension WebDAVMoveMethod {
-    var httpMethod: HTTPMethod { self == .copy ? .COPY : .MOVE }
 }

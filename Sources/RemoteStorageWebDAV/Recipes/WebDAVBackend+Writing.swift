@@ -172,7 +172,7 @@ extension WebDAVBackend {
             try await place(temporary)
             var overwrites = existing != nil
             for isLast in [false, false, true] {
-                let outcome = try await sendMove(.move, temporary, to: path, overwrites: overwrites)
+                let outcome = try await sendMove(.MOVE, temporary, to: path, overwrites: overwrites)
                 // A proxy may have sent the request twice, or the server may have failed after the move. A second move would
                 // remove the file on servers that first remove the destination.
                 guard case .refused(let response) = outcome, try await !hasMoved(temporary, to: path) else { break }
@@ -205,19 +205,19 @@ extension WebDAVBackend {
     /// If a MOVE was sent twice, or its answer isn't a WebDAV server's, the result decides. The caller judges all refusals: it
     /// knows whether other clients may move the same source.
     func sendMove(
-        _ method: WebDAVMoveMethod,
+        _ method: HTTPMethod,
         _ source: RemotePath,
         to destination: RemotePath,
         isDirectory: Bool = false,
         overwrites: Bool
     ) async throws -> MoveOutcome {
         var request = HTTPRequest(
-            method: method.httpMethod,
+            method: method,
             target: location.target(source, isDirectory: isDirectory),
             headers: [("Overwrite", overwrites ? "T" : "F")]
         )
         // Some servers first remove the destination, which may be the file that an earlier request has moved there.
-        request.mayBeRepeated = !(method == .move && overwrites)
+        request.mayBeRepeated = !(method == .MOVE && overwrites)
         var schedule = RetrySchedule(settings.retries)
         while true {
             schedule.begin()
@@ -225,7 +225,7 @@ extension WebDAVBackend {
                 let target = location.target(destination, isDirectory: isDirectory)
                 let response = try await send(request, of: source, withDestination: target)
                 if response.isCompleteSuccess { return .moved }
-                guard method == .move, response.wasRepeated || response.isSuccess,
+                guard method == .MOVE, response.wasRepeated || response.isSuccess,
                     try await hasMoved(source, to: destination)
                 else { return .refused(response) }
                 return .moved
@@ -261,9 +261,4 @@ extension WebDAVBackend {
         let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
         await uncancelled { [transport] in await (try? transport.sendWithoutRetries(request))?.discard() }
     }
-}
-
-/// The two methods that have a destination.
-enum WebDAVMoveMethod {
-    case copy, move
 }
