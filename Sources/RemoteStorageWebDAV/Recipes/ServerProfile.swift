@@ -6,7 +6,6 @@ import RemoteStorage
 /// Found by racing eight writers, interrupting uploads, and reading at the same time. A server that isn't recognized is
 /// assumed to guarantee nothing, except what a probe couldn't disprove.
 struct ServerProfile: Equatable, Sendable {
-    var name: String
     /// Whether a PUT becomes visible in one step, and not at all when it is interrupted.
     var putsAtomically: Bool
     /// Whether the server reads a file's length after it has opened the file, not before.
@@ -27,28 +26,22 @@ struct ServerProfile: Equatable, Sendable {
         return capabilities
     }
 
-    static let apache = ServerProfile(name: "Apache mod_dav", putsAtomically: true, movesExclusively: true)
-    static let nginx = ServerProfile(
-        name: "nginx",
-        putsAtomically: true,
-        readsConsistently: true,
-        movesExclusively: true
-    )
+    static let apache = ServerProfile(putsAtomically: true, movesExclusively: true)
+    static let nginx = ServerProfile(putsAtomically: true, readsConsistently: true, movesExclusively: true)
     static let lighttpd = ServerProfile(
-        name: "lighttpd mod_webdav",
         putsAtomically: true,
         readsConsistently: true,
         keepsConditions: true,
         movesExclusively: true
     )
-    static let wsgiDAV = ServerProfile(name: "WsgiDAV", putsAtomically: false, movesExclusively: true)
+    static let wsgiDAV = ServerProfile(putsAtomically: false, movesExclusively: true)
 
     /// Returns the profile of an unknown server, after a probe.
     static func unknown(movesExclusively: Bool) -> ServerProfile {
-        ServerProfile(name: "an unknown server", putsAtomically: false, movesExclusively: movesExclusively)
+        ServerProfile(putsAtomically: false, movesExclusively: movesExclusively)
     }
 
-    /// Recognises a server by its answer to OPTIONS.
+    /// Recognizes a server by its answer to OPTIONS.
     ///
     /// The name isn't enough: an Apache or nginx may only pass requests on to another server.
     static func recognize(_ headers: HTTPHeaders) -> ServerProfile? {
