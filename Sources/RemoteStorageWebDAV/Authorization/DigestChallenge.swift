@@ -102,10 +102,10 @@ struct AuthenticationChallenge: Equatable, Sendable {
             var challenges: [AuthenticationChallenge] = []
             var scanner = Scanner(rest: Substring(value))
             while let word = scanner.word() {
-                if scanner.takeEquals() {
-                    challenges.mutateLast { $0.parameters[word.lowercased()] = scanner.value() }
-                } else {
+                if !scanner.takeEquals() {
                     challenges.append(AuthenticationChallenge(scheme: word.lowercased()))
+                } else if let last = challenges.indices.last {
+                    challenges[last].parameters[word.lowercased()] = scanner.value()
                 }
             }
             return challenges
@@ -147,12 +147,5 @@ struct AuthenticationChallenge: Equatable, Sendable {
             }
             return value
         }
-    }
-}
-
-extension Array {
-    fileprivate mutating func mutateLast(_ body: (inout Element) -> Void) {
-        guard !isEmpty else { return }
-        body(&self[count - 1])
     }
 }
