@@ -185,11 +185,11 @@ struct ResponseTests {
 
     @Test("Dates in HTTP's format are read correctly")
     func dates() {
-        #expect(HTTPDate("Thu, 01 Jan 1970 00:00:00 GMT")?.date.timeIntervalSince1970 == 0)
-        #expect(HTTPDate("Thu, 29 Feb 2024 23:59:59 GMT")?.date.timeIntervalSince1970 == 1_709_251_199)
-        #expect(HTTPDate("Sat, 21 Nov 2026 15:54:46 GMT")?.date.timeIntervalSince1970 == 1_795_276_486)
+        #expect(Date(http: "Thu, 01 Jan 1970 00:00:00 GMT")?.timeIntervalSince1970 == 0)
+        #expect(Date(http: "Thu, 29 Feb 2024 23:59:59 GMT")?.timeIntervalSince1970 == 1_709_251_199)
+        #expect(Date(http: "Sat, 21 Nov 2026 15:54:46 GMT")?.timeIntervalSince1970 == 1_795_276_486)
         for wrong in ["", "yesterday", "Thu, 32 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 1970 25:00:00 GMT", "1"] {
-            #expect(HTTPDate(wrong) == nil)
+            #expect(Date(http: wrong) == nil)
         }
         let now = Date(timeIntervalSince1970: 0)
         #expect(RetrySchedule.retryAfter("120", now: now) == .seconds(120))

@@ -60,7 +60,7 @@ extension S3Backend {
             name: name,
             kind: .file,
             size: response.first(name: "Content-Length").flatMap { Int64($0) } ?? 0,
-            modified: response.first(name: "Last-Modified").flatMap { HTTPDate($0)?.date },
+            modified: response.date("Last-Modified"),
             tag: response.first(name: "ETag").map { RemoteTag(entityTag: $0) }
         )
     }

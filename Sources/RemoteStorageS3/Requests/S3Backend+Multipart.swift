@@ -210,9 +210,8 @@ extension S3Backend {
                 return
             }
             let headers = try await headers(of: claim.path)
-            let now = headers?.first(name: "Date").flatMap { HTTPDate($0)?.date }
-            let taken = headers?.first(name: "Last-Modified").flatMap { HTTPDate($0)?.date }
-            let age = now.flatMap { now in taken.map { now.timeIntervalSince($0) } }
+            let taken = headers?.date("Last-Modified")
+            let age = headers?.date("Date").flatMap { now in taken.map { now.timeIntervalSince($0) } }
             // Half of the time after which others remove it is left for the completion.
             let isOurs = headers?.first(name: Write.header) == claim.identifier
             if isOurs, let age, age < 300 { return }

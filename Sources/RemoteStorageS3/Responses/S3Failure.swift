@@ -29,8 +29,7 @@ struct S3Failure: Equatable, Sendable {
         code = element?["Code"]
         region = element?["Region"] ?? response.headers.first(name: "x-amz-bucket-region")
         server = element?["Endpoint"] ?? response.headers.first(name: "Location").flatMap { URL(string: $0)?.origin }
-        clockDifference = response.headers.first(name: "Date").flatMap { HTTPDate($0) }
-            .map { Int(now.timeIntervalSince($0.date)) }
+        clockDifference = response.headers.date("Date").map { Int(now.timeIntervalSince($0)) }
     }
 
     /// Whether the same request may succeed later.

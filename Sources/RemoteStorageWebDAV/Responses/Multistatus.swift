@@ -94,7 +94,7 @@ struct Multistatus: Equatable, Sendable {
             case "multistatus/response/href": references.append(value)
             case "multistatus/response/status": note(Self.status(value), isOfResource: true)
             case "multistatus/response/propstat/prop/getcontentlength": found.contentLength = Int64(value)
-            case "multistatus/response/propstat/prop/getlastmodified": found.modified = HTTPDate(value)?.date
+            case "multistatus/response/propstat/prop/getlastmodified": found.modified = Date(http: value)
             case "multistatus/response/propstat/prop/getetag": found.entityTag = value.isEmpty ? nil : value
             case "multistatus/response/propstat/status":
                 // Properties that the server lacks are in a separate propstat, with another status.
