@@ -252,7 +252,4 @@ public actor S3Backend: RemoteBackend {
             path: path
         )
     }
-
-    /// Whether a name belongs to a temporary key of a probe or an upload.
-    static func isHidden(_ name: String) -> Bool { TemporaryName.isOne(name) }
 }

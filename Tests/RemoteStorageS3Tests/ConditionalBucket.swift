@@ -51,7 +51,7 @@ struct ConditionalBucket: HTTPSending {
     var files: [String: [UInt8]] {
         state.withLock { state in
             state.files.filter { key, _ in
-                !key.split(separator: "/").contains { S3Backend.isHidden(String($0)) }
+                !key.split(separator: "/").contains { TemporaryName.isOne(String($0)) }
             }.mapValues(\.bytes)
         }
     }

@@ -43,7 +43,7 @@ extension S3Backend {
         }
         if !exists, try await file != nil { throw RemoteError.notADirectory(directory) }
         seen.note(items.values, in: directory, exists: exists, since: before, on: configuration.clock)
-        return exists ? items.values.filter { !Self.isHidden($0.name) }.sorted { $0.name < $1.name } : nil
+        return exists ? items.values.filter { !TemporaryName.isOne($0.name) }.sorted { $0.name < $1.name } : nil
     }
 
     /// The name of an item in a directory; `nil` for the directory itself, and for names that no path can have.
@@ -93,9 +93,7 @@ extension S3Backend {
         let query = query.merging(["list-type": "2", "prefix": prefix]) { first, _ in first }
         let response = try await perform(.GET, query: query)
         try checkRoute(response, at: directory)
-        let list = try parsed(response, at: directory) { bytes throws(CheckedXML.Malformed) in
-            try ObjectList(bytes)
-        }
+        let list = try parsed(response, at: directory, ObjectList.init)
         guard (list.objects.map(\.key) + list.prefixes).allSatisfy({ $0.utf8.starts(with: prefix.utf8) }) else {
             throw foreignAnswer("lists keys outside of it", at: directory)
         }
