@@ -18,12 +18,24 @@ package func withProbeDirectory<Result>(
     remove: (RemotePath) async -> Void
 ) async throws -> Result {
     let place = try RemotePath(TemporaryName.with("probe-\(UInt64.random(in: .min ... .max))"))
-    do {
-        let result = try await probe(place)
+    return try await withCleanup {
+        try await probe(place)
+    } cleanUp: {
         await remove(place)
+    }
+}
+
+/// Runs `body` and then, whether or not it throws, `cleanUp`: a `defer` that may await.
+package func withCleanup<Result>(
+    _ body: () async throws -> Result,
+    cleanUp: () async -> Void
+) async throws -> Result {
+    do {
+        let result = try await body()
+        await cleanUp()
         return result
     } catch {
-        await remove(place)
+        await cleanUp()
         throw error
     }
 }

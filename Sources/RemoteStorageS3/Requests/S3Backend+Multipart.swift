@@ -187,16 +187,13 @@ extension S3Backend {
         // The same when another process resumes the upload, whose claim may be left.
         claim.identifier = upload.identifier
         try await take(claim, for: upload.write)
-        do {
+        return try await withCleanup {
             let existing = try await status(of: upload.write.path)
             let isOurs = try await headersIfWritten(by: upload.write) != nil
             if !isOurs { try upload.write.condition.check(existing, at: upload.write.path) }
-            let headers = try await complete(&upload, count: count)
+            return try await complete(&upload, count: count)
+        } cleanUp: {
             await release(claim)
-            return headers
-        } catch {
-            await release(claim)
-            throw error
         }
     }
 

@@ -35,13 +35,10 @@ extension S3Backend {
         let upload = try await perform(.POST, location.key(path), query: ["uploads": ""])
         guard !isRefusal(upload.status) else { return false }
         let identifier = try identifier(ofUploadStartedBy: upload, at: path)
-        do {
-            let isRefused = try await refusesCompletion(of: identifier, at: path, header)
+        return try await withCleanup {
+            try await refusesCompletion(of: identifier, at: path, header)
+        } cleanUp: {
             await abort(identifier, of: location.key(path))
-            return isRefused
-        } catch {
-            await abort(identifier, of: location.key(path))
-            throw error
         }
     }
 

@@ -167,7 +167,7 @@ extension WebDAVBackend {
         try await makeSureInFile(of: parent, for: path)
         let aside = try temporaryName(beside: path)
         let temporary = try aside.appending("content")
-        do {
+        try await withCleanup {
             try await createDirectory(at: aside)
             try await place(temporary)
             var overwrites = existing != nil
@@ -187,11 +187,9 @@ extension WebDAVBackend {
                 }
                 overwrites.toggle()
             }
-        } catch {
+        } cleanUp: {
             await removeLeftover(aside, isDirectory: true)
-            throw error
         }
-        await removeLeftover(aside, isDirectory: true)
     }
 
     /// The outcome of a move.
