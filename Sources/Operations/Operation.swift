@@ -112,7 +112,7 @@ extension Operation {
         let handle = OperationSupervisor(configuration).add(self, options: options)
         return try await withTaskCancellationHandler {
             // Not the handle's value: a cancelled task wouldn't wait for it.
-            await handle.record.waitForEnd()
+            await handle.record.waitUntilEnded()
             return try handle.record.finalResult.get()
         } onCancel: {
             handle.cancel()

@@ -15,7 +15,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     ///   ``OperationError`` of the code `wouldDeadlock` if the caller is an operation and the wait would never end.
     public var value: Output {
         get async throws {
-            try await record.waitUntilEnded()
+            try await record.releasingSlot { try await record.waitUntilEndedOrCancelled() }
             return try record.finalResult.get()
         }
     }
@@ -49,7 +49,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     public var structuredValue: Output {
         get async throws {
             try await withTaskCancellationHandler {
-                try await record.waiting { await record.waitForEnd() }
+                try await record.releasingSlot { await record.waitUntilEnded() }
                 return try record.finalResult.get()
             } onCancel: {
                 cancel()

@@ -186,22 +186,14 @@ extension OperationRecord {
 // MARK: - Waiting
 
 extension OperationRecord {
-    /// Returns once nothing of the operation runs any more.
-    ///
-    /// If the caller is an operation itself, it releases its slot meanwhile.
-    ///
-    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't affect the operation; an
-    ///   ``OperationError`` if the caller is an operation and the wait would never end.
-    nonisolated(nonsending) func waitUntilEnded() async throws {
-        try await waiting { try await waitOutside() }
-    }
-
     /// Calls `wait`, which waits for the operation's end, unless the operation has ended.
     ///
     /// If the caller is an operation itself, it releases its slot meanwhile.
     ///
     /// - Throws: What `wait` throws; an ``OperationError`` if the caller is an operation and the wait would never end.
-    nonisolated(nonsending) func waiting(_ wait: nonisolated(nonsending) () async throws -> Void) async throws {
+    nonisolated(nonsending) func releasingSlot(
+        during wait: nonisolated(nonsending) () async throws -> Void
+    ) async throws {
         guard !hasEnded else { return }
         guard let current = CurrentOperation.record else { return try await wait() }
         try WaitGraph.addWait(of: current, for: self)
@@ -209,8 +201,24 @@ extension OperationRecord {
         try await current.core.pause(current, awaiting: "operation \(id)", wait)
     }
 
+    /// Returns once nothing of the operation runs any more.
+    ///
+    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't affect the operation.
+    nonisolated(nonsending) func waitUntilEndedOrCancelled() async throws {
+        let ticket = core.makeTicket()
+        try await waitCancellably(for: "the end of operation \(id) (\(core.withBoard { _ in name }))") { continuation in
+            core.withBoard { _ in
+                guard !hasEnded else { return false }
+                madeExtras.waiters[ticket] = continuation
+                return true
+            }
+        } remove: { [self] in
+            core.withBoard { _ in extras?.waiters.removeValue(forKey: ticket) }
+        }
+    }
+
     /// Returns once nothing of the operation runs any more, even if the waiting task is cancelled.
-    nonisolated(nonsending) func waitForEnd() async {
+    nonisolated(nonsending) func waitUntilEnded() async {
         await withCheckedContinuation { continuation in whenEnded { continuation.resume() } }
     }
 
@@ -222,19 +230,6 @@ extension OperationRecord {
             return false
         }
         if hadEnded { body() }
-    }
-
-    nonisolated(nonsending) private func waitOutside() async throws {
-        let ticket = core.makeTicket()
-        try await waitCancellably(for: "the end of operation \(id) (\(core.withBoard { _ in name }))") { continuation in
-            core.withBoard { _ in
-                guard !hasEnded else { return false }
-                madeExtras.waiters[ticket] = continuation
-                return true
-            }
-        } remove: { [self] in
-            core.withBoard { _ in extras?.waiters.removeValue(forKey: ticket) }
-        }
     }
 }
 
