@@ -32,8 +32,6 @@ struct SchedulerBoard {
     var joinedCount = 0
     /// The operations that continue while the app is in the background, until the last of them has ended.
     var backgroundWork: BackgroundWork?
-    /// Whether the supervisor's own events or progress have a reader.
-    var hasListeners = false
     let listeners = SupervisorListeners()
     /// What follows from the decisions since the lock was taken, in order.
     private(set) var effects: [SchedulerEffect] = []

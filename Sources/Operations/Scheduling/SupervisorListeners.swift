@@ -59,6 +59,9 @@ final class SupervisorListeners: @unchecked Sendable {
 
 // Each of these costs one comparison as long as there are no listeners.
 extension SchedulerBoard {
+    /// Whether the supervisor's own events or progress have a reader, which alone wants to know of changed readiness.
+    private var hasListeners: Bool { scheduler.tracksReadiness }
+
     /// Tells the listeners of an operation's state, and of the states of the handles that joined it.
     mutating func tellState(of record: OperationRecord) {
         guard hasListeners else { return }
@@ -148,7 +151,7 @@ extension SchedulerBoard {
             listener.continuation.yield(.operation(reference, state.isEnded ? .executing : state))
         }
         listeners.events.append(listener)
-        startTelling()
+        scheduler.tracksReadiness = true
     }
 
     fileprivate mutating func listen(_ listener: EventListener<Void>) {
@@ -158,11 +161,6 @@ extension SchedulerBoard {
         listeners.lastProgress.withLock { $0 = now }
         listener.continuation.yield()
         listeners.progress.append(listener)
-        startTelling()
-    }
-
-    private mutating func startTelling() {
-        hasListeners = true
         scheduler.tracksReadiness = true
     }
 
@@ -170,7 +168,6 @@ extension SchedulerBoard {
         listeners.events.removeAll { $0.ticket == ticket }
         listeners.progress.removeAll { $0.ticket == ticket }
         if listeners.isEmpty {
-            hasListeners = false
             scheduler.tracksReadiness = false
             _ = scheduler.takeReadinessChanges()
         }
