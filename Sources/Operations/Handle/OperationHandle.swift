@@ -94,8 +94,8 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     ) -> OperationHandle<Next.Output> {
         let upstream = record
         let next = WorkRecord<Next>(options: options, core: upstream.core) { try make(upstream.finalResult.get()) }
-        next.core.withBoard { _ in next.madeExtras.inputs = [upstream.id] }
-        upstream.core.add(next, after: [dependency])
+        next.madeExtras.inputs = [upstream.id]
+        next.core.add(next, after: [dependency])
         return OperationHandle<Next.Output>(record: next)
     }
 }

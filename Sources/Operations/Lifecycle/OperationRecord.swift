@@ -6,8 +6,8 @@ import Tracing
 ///
 /// There may be a million records, so data that most operations never have is in ``extras``, created on demand.
 class OperationRecord: @unchecked Sendable {
-    // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock. The lifecycle is atomic.
-    // The task that runs the operation also reads without the lock what only that task changes during the run.
+    // Sendable: once the operation is added, every `var`, here and in the subclasses, is accessed only under the scheduler's
+    // lock. The task that runs the operation also reads without it what only that task changes. The lifecycle is atomic.
     final let core: SchedulerCore
     /// Set when the operation is added, and constant from then on.
     final var id = OperationID.none

@@ -151,9 +151,7 @@ public actor OperationSupervisor {
         options: OperationOptions? = nil,
         making make: @escaping @Sendable () throws -> Work
     ) -> OperationHandle<Work.Output> {
-        let record = WorkRecord<Work>(options: options, core: core, make: make)
-        core.add(record, after: dependencies.lazy.map { $0.dependency })
-        return OperationHandle(record: record)
+        add(WorkRecord(options: options, core: core, make: make), after: dependencies)
     }
 
     /// Adds an operation that runs alone: after all operations that were added before it, before all that are added later.
@@ -172,9 +170,8 @@ public actor OperationSupervisor {
         options: OperationOptions? = nil
     ) -> OperationHandle<Work.Output> {
         let record = WorkRecord(operation, options: options, core: core)
-        core.withBoard { _ in record.madeExtras.isBarrier = true }
-        core.add(record, after: dependencies.lazy.map { $0.dependency })
-        return OperationHandle(record: record)
+        record.madeExtras.isBarrier = true
+        return add(record, after: dependencies)
     }
 
     /// Adds an operation that is created from the outputs of several others, once all have finished.
@@ -197,7 +194,7 @@ public actor OperationSupervisor {
         let record = WorkRecord<Next>(options: options, core: core) {
             try make(repeat (each inputs).record.finalResult.get())
         }
-        core.withBoard { _ in record.madeExtras.inputs = dependencies.map(\.record.id) }
+        record.madeExtras.inputs = dependencies.map(\.record.id)
         core.add(record, after: dependencies)
         return OperationHandle(record: record)
     }
