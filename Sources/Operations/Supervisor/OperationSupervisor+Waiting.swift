@@ -34,14 +34,15 @@ extension OperationSupervisor {
     private func waitUntilDrained() async throws {
         let ticket = core.makeTicket()
         try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
-            let isSuspendedByFailures = core.withBoard { board -> Bool? in
-                guard board.scheduler.count > 0 else { return nil }
-                guard !board.isSuspendedByFailures else { return true }
-                board.drainWaiters[ticket] = continuation
-                return false
+            core.withBoard { board in
+                guard board.scheduler.count > 0 else { return false }
+                if board.isSuspendedByFailures {
+                    board.emit(.call { continuation.resume(throwing: OperationError.suspendedByFailures) })
+                } else {
+                    board.drainWaiters[ticket] = continuation
+                }
+                return true
             }
-            if isSuspendedByFailures == true { continuation.resume(throwing: OperationError.suspendedByFailures) }
-            return isSuspendedByFailures != nil
         } remove: { [core] in
             core.withBoard { $0.drainWaiters.removeValue(forKey: ticket) }
         }
