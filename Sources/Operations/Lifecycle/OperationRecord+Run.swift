@@ -59,11 +59,10 @@ extension SchedulerCore {
 // MARK: - The end of main
 
 extension OperationRecord {
-    /// Returns whether to call `main` again, after waiting for the retry delay.
+    /// Returns whether to call `main` again after an error that isn't a cancellation, once the retry delay is over.
     ///
-    /// If the wait is cancelled, the cancellation becomes the failure.
-    func retries(after failure: inout (any Error)?, nextAttempt: Int) async -> Bool {
-        guard let error = failure, !(error is CancellationError) else { return false }
+    /// - Throws: `CancellationError` if that wait is cancelled.
+    private func retries(after error: any Error, nextAttempt: Int) async throws -> Bool {
         core.withBoard { $0.countFailure() }
         let policy: RetryPolicy? = core.withBoard { _ in
             lifecycle.isCancellationRequested || !lifecycle.mayRunMain ? nil : options.retry
@@ -75,14 +74,9 @@ extension OperationRecord {
         let delay = policy.delay(after: nextAttempt - 1, random: core.environment.configuration.random())
         core.withBoard { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"
-        do {
-            try await core.pause(self, awaiting: reason) { try await core.environment.sleep(for: delay) }
-            try Task.checkCancellation()
-            return true
-        } catch let cancellation {
-            failure = cancellation
-            return false
-        }
+        try await core.pause(self, awaiting: reason) { try await core.environment.sleep(for: delay) }
+        try Task.checkCancellation()
+        return true
     }
 
     /// Waits for the children; the operation releases its slot meanwhile.
@@ -143,9 +137,13 @@ extension OperationRecord {
     /// - Returns: How the operation left `main`; `nil` if another attempt follows.
     func conclude(_ attempt: Int, after error: (any Error)?) async -> Departure? {
         var failure = error
-        if failure != nil {
-            span?.record(failure, ofAttempt: attempt)
-            if await retries(after: &failure, nextAttempt: attempt + 1) { return nil }
+        if let error, !(error is CancellationError) {
+            span?.recordError(error, attributes: ["operation.attempt": .int64(Int64(attempt))])
+            do {
+                if try await retries(after: error, nextAttempt: attempt + 1) { return nil }
+            } catch let cancellation {
+                failure = cancellation
+            }
         }
         while true {
             switch leave(failure) {

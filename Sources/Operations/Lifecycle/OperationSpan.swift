@@ -1,14 +1,6 @@
 import Tracing
 
 extension Tracing.Span {
-    /// Records the error of one call of `main`.
-    ///
-    /// A cancellation isn't recorded as an error.
-    func record(_ failure: (any Error)?, ofAttempt attempt: Int) {
-        guard let failure, !(failure is CancellationError) else { return }
-        recordError(failure, attributes: ["operation.attempt": .int64(Int64(attempt))])
-    }
-
     /// Records the operation's outcome.
     func record(_ departure: OperationRecord.Departure.Outcome, after failure: (any Error)?) {
         switch departure {
