@@ -17,7 +17,7 @@ package struct ExponentialBackoff: Sendable {
         let limit = maximumDelay / .seconds(1)
         var delay = initialDelay / .seconds(1)
         var attempt = attempt
-        while attempt > 1, delay > 0, delay < limit, multiplier > 0, multiplier != 1 {
+        while attempt > 1, delay > 0, delay < limit, multiplier != 1 {
             delay *= multiplier
             attempt -= 1
         }
