@@ -52,12 +52,11 @@ public final class SimulatedClock: Clock {
     ///
     /// - Throws: `CancellationError` if the task is cancelled, or the simulation is over.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-        let id = state.withLock { $0.takeID() }
-        let mustWait = try state.withLock { state in
+        let id: UInt64? = try state.withLock { state in
             if state.isOver { throw CancellationError() }
-            return deadline > state.now
+            return deadline > state.now ? state.takeID() : nil
         }
-        guard mustWait else { return try Task.checkCancellation() }
+        guard let id else { return try Task.checkCancellation() }
         try await waitCancellably { continuation in
             state.withLock { $0.timers[id] = Timer(deadline: deadline, fire: .resume(continuation)) }
             return true
