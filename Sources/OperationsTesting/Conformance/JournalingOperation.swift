@@ -16,33 +16,23 @@ actor JournalingOperation<Work: Operation>: Operation {
     }
 
     func operationDidStart(_ context: OperationContext) async {
-        journal.begin(.start)
-        await work.operationDidStart(context)
-        journal.end(.start)
+        await journal.noting(.start) { await work.operationDidStart(context) }
     }
 
     func operationDidMakeProgress(_ progress: OperationProgress) async {
-        journal.begin(.progress(progress.fractionCompleted))
-        await work.operationDidMakeProgress(progress)
-        journal.end(.progress(progress.fractionCompleted))
+        await journal.noting(.progress(progress.fractionCompleted)) { await work.operationDidMakeProgress(progress) }
     }
 
     func operationDidComplete(_ output: Work.Output) async {
-        journal.begin(.ending(.finished))
-        await work.operationDidComplete(output)
-        journal.end(.ending(.finished))
+        await journal.noting(.ending(.finished)) { await work.operationDidComplete(output) }
     }
 
     func operationDidFail(_ error: any Error) async {
-        journal.begin(.ending(.failed))
-        await work.operationDidFail(error)
-        journal.end(.ending(.failed))
+        await journal.noting(.ending(.failed)) { await work.operationDidFail(error) }
     }
 
     func operationWasCancelled() async {
-        journal.begin(.ending(.cancelled))
-        await work.operationWasCancelled()
-        journal.end(.ending(.cancelled))
+        await journal.noting(.ending(.cancelled)) { await work.operationWasCancelled() }
     }
 }
 
@@ -61,11 +51,10 @@ final class PhaseJournal: Sendable {
 
     private let entries = Locked<[Entry]>([])
 
-    func begin(_ phase: Phase) {
+    /// Runs the body of a phase, and records its start and its end.
+    nonisolated(nonsending) func noting(_ phase: Phase, _ body: nonisolated(nonsending) () async -> Void) async {
         entries.withLock { $0.append(Entry(phase: phase, isEnd: false)) }
-    }
-
-    func end(_ phase: Phase) {
+        await body()
         entries.withLock { $0.append(Entry(phase: phase, isEnd: true)) }
     }
 
