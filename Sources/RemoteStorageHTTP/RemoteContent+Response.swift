@@ -124,7 +124,7 @@ extension RemoteError {
 }
 
 /// The header that names the part of a file in an answer: `bytes 0-499/1234`.
-package struct ContentRange: Equatable {
+package struct ContentRange {
     package var range: Range<Int64>
     /// The number of bytes in the whole file; `nil` if the server doesn't report it.
     package var total: Int64?

@@ -11,7 +11,7 @@ import Synchronization
 /// can only come from a bug in this module trap. Events that lose a race (a late cancellation, for example) do nothing.
 struct OperationLifecycle: Sendable {
     /// How an operation ended.
-    enum Outcome: UInt8, Sendable, Hashable {
+    enum Outcome: UInt8, Sendable {
         case finished, failed, cancelled
     }
 
@@ -61,7 +61,7 @@ struct OperationLifecycle: Sendable {
         state = .executing
     }
 
-    enum CancelDecision: Hashable { case nothing, withdraw, interrupt }
+    enum CancelDecision { case nothing, withdraw, interrupt }
 
     /// Requests cancellation.
     ///

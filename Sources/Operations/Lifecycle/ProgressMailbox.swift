@@ -8,7 +8,7 @@ struct ProgressMailbox: Sendable {
     private var isPumping = false
     private var isClosed = false
 
-    enum ReportDecision: Hashable { case nothing, startPump, drop }
+    enum ReportDecision { case nothing, startPump, drop }
 
     /// Stores a report.
     ///

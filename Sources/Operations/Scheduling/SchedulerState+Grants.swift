@@ -1,6 +1,6 @@
 // Which operations are granted a slot, and how they release it while they wait.
 extension SchedulerState {
-    struct Grant: Hashable {
+    struct Grant: Equatable {
         var position: Position
         /// Whether the operation resumes after a pause; otherwise it starts.
         var isResumption: Bool

@@ -14,7 +14,7 @@ final class SupervisorListeners: @unchecked Sendable {
     typealias Delivery = @Sendable () -> Void
 
     /// The values that the listeners were told.
-    struct Values: Equatable {
+    struct Values {
         var count = 0
         var isSuspended = false
         var width = 0

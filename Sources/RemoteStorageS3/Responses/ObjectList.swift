@@ -3,7 +3,7 @@ import RemoteStorage
 import RemoteStorageHTTP
 
 /// One page of a bucket's list, from ListObjectsV2.
-struct ObjectList: Equatable, Sendable {
+struct ObjectList: Sendable {
     struct Object: Equatable, Sendable {
         var key: String
         var size: Int64

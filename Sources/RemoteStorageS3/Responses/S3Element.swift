@@ -6,7 +6,7 @@ import FoundationXML
 #endif
 
 /// An XML element of an S3 response, with its content.
-struct S3Element: Equatable, Sendable {
+struct S3Element: Sendable {
     let name: String
     /// The text between its tags, unless it has child elements.
     fileprivate(set) var text = ""

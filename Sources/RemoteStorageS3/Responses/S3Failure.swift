@@ -4,7 +4,7 @@ import RemoteStorage
 import RemoteStorageHTTP
 
 /// The failure that an S3 response reports.
-struct S3Failure: Equatable, Sendable {
+struct S3Failure: Sendable {
     let status: Int
     /// The error's name, such as `NoSuchKey`; `nil` if the response has none, as responses to HEAD.
     let code: String?

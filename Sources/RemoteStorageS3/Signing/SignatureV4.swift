@@ -58,7 +58,7 @@ struct SignatureV4: Sendable {
 }
 
 /// A time as signatures write it, in UTC.
-struct SigningDate: Equatable, Sendable {
+struct SigningDate: Sendable {
     /// The day: `20130524`.
     let day: String
     /// The second: `20130524T000000Z`.

@@ -5,7 +5,7 @@ import Foundation
 /// A server's challenge to prove knowledge of a password without sending it.
 ///
 /// RFC 7616, and its predecessor RFC 2617.
-struct DigestChallenge: Equatable, Sendable {
+struct DigestChallenge: Sendable {
     enum Algorithm: String, CaseIterable, Sendable {
         case md5 = "MD5"
         case md5Session = "MD5-sess"
@@ -90,7 +90,7 @@ struct DigestChallenge: Equatable, Sendable {
 }
 
 /// One challenge of a `WWW-Authenticate` header.
-struct AuthenticationChallenge: Equatable, Sendable {
+struct AuthenticationChallenge: Sendable {
     /// The scheme, in lower case.
     var scheme: String
     /// The parameters, by their names in lower case.

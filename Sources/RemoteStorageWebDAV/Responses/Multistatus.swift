@@ -9,7 +9,7 @@ import FoundationXML
 ///
 /// Read by Foundation's own streaming parser: XMLCoder uses the same parser, and would build a tree of thousands of
 /// elements in between.
-struct Multistatus: Equatable, Sendable {
+struct Multistatus: Sendable {
     /// The properties of one resource.
     struct Resource: Equatable, Sendable {
         var reference = ""
