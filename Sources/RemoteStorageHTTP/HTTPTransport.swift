@@ -316,6 +316,15 @@ extension TimeAmount {
     }
 }
 
+extension URLComponents {
+    /// Removes what makes no difference: upper case in the host's name, the scheme's own port, slashes at the end.
+    package mutating func normalize() {
+        host = host?.lowercased()
+        if port == (scheme == "https" ? 443 : 80) { port = nil }
+        while percentEncodedPath.hasSuffix("/") { percentEncodedPath.removeLast() }
+    }
+}
+
 extension URL {
     fileprivate var effectivePort: Int { port ?? (scheme?.lowercased() == "https" ? 443 : 80) }
 

@@ -49,10 +49,8 @@ public actor WebDAVBackend: RemoteBackend {
 
     init(_ configuration: WebDAVConfiguration, transport: (any HTTPSending)?) {
         var components = URLComponents(url: configuration.url, resolvingAgainstBaseURL: true) ?? URLComponents()
-        components.scheme = configuration.url.scheme == "https" ? "webdavs" : "webdav"
-        components.host = components.host?.lowercased()
-        if components.port == (configuration.url.scheme == "https" ? 443 : 80) { components.port = nil }
-        while components.percentEncodedPath.hasSuffix("/") { components.percentEncodedPath.removeLast() }
+        components.normalize()
+        components.scheme = components.scheme == "https" ? "webdavs" : "webdav"
         identity = components.string ?? configuration.url.absoluteString
         location = ShareLocation(configuration.url)
         settings = configuration.settings(name: identity)

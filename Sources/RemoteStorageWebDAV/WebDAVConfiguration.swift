@@ -67,11 +67,7 @@ public struct WebDAVConfiguration: Sendable {
 
     /// Returns the settings for requests to the share.
     func settings(name: String) -> HTTPSettings {
-        // `URL.host()` omits the brackets of an IPv6 address.
-        let host = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedHost ?? ""
-        var origin = "\(url.scheme ?? "http")://\(host)"
-        if let port = url.port { origin += ":\(port)" }
-        var settings = HTTPSettings(origin: origin, name: name) { response, request in
+        var settings = HTTPSettings(origin: url.origin ?? "", name: name) { response, request in
             switch response.status {
             case 408, 423, 425, 429, 502, 503, 504: true
             // Some servers answer 500 to requests that never succeed. So after a change, the backend checks the result.

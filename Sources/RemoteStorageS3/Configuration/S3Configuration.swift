@@ -180,7 +180,7 @@ public struct S3Configuration: Sendable {
         guard var components = URLComponents(url: endpoint, resolvingAgainstBaseURL: true),
             let scheme = components.scheme?.lowercased(), scheme == "http" || scheme == "https"
         else { throw invalid("its endpoint's scheme is neither https nor http") }
-        guard let host = components.host, !host.isEmpty else { throw invalid("its endpoint names no host") }
+        guard components.host?.isEmpty == false else { throw invalid("its endpoint names no host") }
         guard components.port.map((1...65_535).contains) ?? true else {
             throw invalid("its endpoint's port isn't a number from 1 to 65535")
         }
@@ -191,9 +191,7 @@ public struct S3Configuration: Sendable {
             throw invalid("its endpoint has a query or a fragment")
         }
         components.scheme = scheme
-        components.host = host.lowercased()
-        if components.port == (scheme == "https" ? 443 : 80) { components.port = nil }
-        while components.percentEncodedPath.hasSuffix("/") { components.percentEncodedPath.removeLast() }
+        components.normalize()
         guard let url = components.url else { throw invalid("its endpoint isn't a valid URL") }
         return url
     }
