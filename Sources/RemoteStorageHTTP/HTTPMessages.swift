@@ -83,7 +83,7 @@ package struct HTTPResponse: Sendable {
 
     /// Reads the whole body into ``bytes``.
     mutating func readWhole(upTo limit: Int) async throws {
-        let announced = headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
+        let announced = Int(clamping: headers.contentLength ?? 0)
         for try await chunk in body {
             // Not before the first chunk: answers to HEAD announce bytes that don't follow.
             if bytes.isEmpty { bytes.reserveCapacity(max(0, min(announced, limit))) }

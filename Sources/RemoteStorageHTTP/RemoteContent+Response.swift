@@ -22,7 +22,7 @@ extension RemoteContent {
         mayBeShort: Bool = false,
         _ place: String
     ) throws {
-        let announced = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
+        let announced = response.headers.contentLength
         var slice = Slice(length: announced ?? size)
         // Without an announced length, the file may also be longer than it was.
         slice.isExact = announced == nil && size != nil

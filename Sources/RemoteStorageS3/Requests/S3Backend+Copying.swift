@@ -90,7 +90,6 @@ extension S3Backend {
 
     private func version(of source: Source) async throws -> Version {
         let response = try await perform(.HEAD, source.key)
-        let length = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
-        return Version(tag: try tag(of: response, at: source.path), size: length ?? 0)
+        return Version(tag: try tag(of: response, at: source.path), size: response.headers.contentLength ?? 0)
     }
 }

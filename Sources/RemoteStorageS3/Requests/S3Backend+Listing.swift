@@ -59,7 +59,7 @@ extension S3Backend {
         return RemoteItem(
             name: name,
             kind: .file,
-            size: response.first(name: "Content-Length").flatMap { Int64($0) } ?? 0,
+            size: response.contentLength ?? 0,
             modified: response.date("Last-Modified"),
             tag: response.first(name: "ETag").map { RemoteTag(entityTag: $0) }
         )
