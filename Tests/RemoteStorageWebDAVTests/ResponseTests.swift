@@ -83,7 +83,7 @@ struct ResponseTests {
         ]
     )
     func malformed(xml: String) {
-        #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
+        #expect(throws: CheckedXML.Malformed.self) { try resources(xml) }
     }
 
     @Test("A WebDAV answer is refused if its elements have long names, or are nested deeply")
@@ -95,7 +95,7 @@ struct ResponseTests {
         }
         #expect(try resources(answer(String(repeating: "x", count: 255), depth: 15)).map(\.reference) == ["/a"])
         for xml in [answer(String(repeating: "x", count: 256), depth: 1), answer("x", depth: 16)] {
-            #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
+            #expect(throws: CheckedXML.Malformed.self) { try resources(xml) }
         }
     }
 
@@ -107,7 +107,7 @@ struct ResponseTests {
             return "<multistatus xmlns='DAV:'><x\(attributes)/><response><href>/a</href></response></multistatus>"
         }
         #expect(try resources(answer(1_000)).map(\.reference) == ["/a"])
-        let error = #expect(throws: Multistatus.Malformed.self) { try resources(answer(10_000)) }
+        let error = #expect(throws: CheckedXML.Malformed.self) { try resources(answer(10_000)) }
         #expect(error?.description.contains("longer than 64 KiB") == true)
     }
 
@@ -129,14 +129,14 @@ struct ResponseTests {
             #expect(try resources(xml).map(\.reference) == ["/ü"])
             return
         }
-        let error = #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
+        let error = #expect(throws: CheckedXML.Malformed.self) { try resources(xml) }
         #expect(error?.description.contains("encoding") == true)
         let ascii = "<?xml version='1.0' encoding='US-ASCII'?><multistatus xmlns='DAV:'></multistatus>"
         for encoding in ["US-ASCII", "ISO-8859-1", "windows-1252"] {
             #expect(try resources(ascii.replacing("US-ASCII", with: encoding)) == [])
         }
         let long = String(repeating: " ", count: 1000)
-        #expect(throws: Multistatus.Malformed.self) {
+        #expect(throws: CheckedXML.Malformed.self) {
             try resources(ascii.replacing(" encoding", with: long + " encoding"))
         }
     }

@@ -30,19 +30,16 @@ struct Multistatus: Sendable {
         case failed(status: Int?)
     }
 
-    /// The error for an answer that isn't a multistatus.
-    typealias Malformed = CheckedXML.Malformed
-
     var resources: [Resource]
 
     /// Parses an answer.
     ///
     /// - Parameter bytes: An XML document. A document type is refused, because its entities could expand without limit.
-    /// - Throws: ``Malformed``.
-    init(_ bytes: [UInt8]) throws {
+    /// - Throws: ``CheckedXML/Malformed``.
+    init(_ bytes: [UInt8]) throws(CheckedXML.Malformed) {
         let reader = Reader()
         try CheckedXML.parse(bytes, telling: reader)
-        guard reader.isComplete else { throw Malformed(description: "it isn't a multistatus") }
+        guard reader.isComplete else { throw CheckedXML.Malformed(description: "it isn't a multistatus") }
         resources = reader.resources
     }
 

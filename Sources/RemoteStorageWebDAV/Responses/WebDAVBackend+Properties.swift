@@ -68,17 +68,17 @@ extension WebDAVBackend {
     private func answers(
         in response: HTTPResponse,
         about path: RemotePath
-    ) throws -> [(RemotePath, Multistatus.Resource)] {
+    ) throws(RemoteError) -> [(RemotePath, Multistatus.Resource)] {
         do {
             return try Multistatus(response.bytes).resources.compactMap { resource in
                 location.path(of: resource.reference).map { ($0, resource) }
             }
-        } catch let cause as Multistatus.Malformed {
+        } catch {
             throw RemoteError(
                 .unavailable,
-                "The answer of \(identity) about “\(path)” can't be read: \(cause). Check that the URL names a WebDAV share.",
+                "The answer of \(identity) about “\(path)” can't be read: \(error). Check that the URL names a WebDAV share.",
                 path: path,
-                cause: cause
+                cause: error
             )
         }
     }
