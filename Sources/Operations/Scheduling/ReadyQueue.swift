@@ -19,7 +19,7 @@ struct QueueEntry: Hashable, Comparable, Sendable {
 ///
 /// A stale entry stays in the queue until it is the first of its priority. The scheduler drops it before a grant.
 struct ReadyQueue: Sendable {
-    /// The first operation of the highest priority in the queue.
+    /// The first operation of one priority.
     struct Head {
         var candidate: QueueEntry
         var priority: OperationPriority
@@ -72,6 +72,7 @@ struct ReadyQueue: Sendable {
 
     func first(of priority: OperationPriority) -> QueueEntry? { lanes[Int(priority.rawValue)].first }
 
+    /// The first operation of the highest priority in the queue.
     var head: Head? {
         guard filled != 0 else { return nil }
         let lane = 7 - filled.leadingZeroBitCount
