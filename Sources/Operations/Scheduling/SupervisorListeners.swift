@@ -1,6 +1,6 @@
 import ThreadSupport
 
-/// The sequences of a supervisor's events and of its progress that still have a reader, and the events to deliver.
+/// The supervisor of a scheduler, and the sequences of its events and of its progress that still have a reader.
 ///
 /// Decisions append events, the supervisor's and those of its operations, under the scheduler's lock, and one thread at a
 /// time delivers them outside it. Otherwise a thread could overtake another thread that decided earlier, and an operation
@@ -8,8 +8,7 @@ import ThreadSupport
 final class SupervisorListeners: @unchecked Sendable {
     // Sendable: accessed only under the scheduler's lock. A class, because a weak reference would make the board expensive
     // to access.
-    /// The supervisor, for the contexts of its operations, until it is released.
-    weak var supervisor: OperationSupervisor?
+
     /// Tells an event to the sequences that existed when it happened, or ends them.
     typealias Delivery = @Sendable () -> Void
 
@@ -24,12 +23,14 @@ final class SupervisorListeners: @unchecked Sendable {
 
     /// The scheduler that delivers, which owns this.
     unowned var core: SchedulerCore?
+    /// The supervisor, for the contexts of its operations, until it is released.
+    weak var supervisor: OperationSupervisor?
+    /// Whether the supervisor was released, so that the end of its last operation ends the sequences.
+    var isReleased = false
     var events: [EventListener<SupervisorEvent>] = []
     /// Readers of the progress, which compute it themselves, because that takes a pass over all operations.
     var progress: [EventListener<Void>] = []
     var told = Values()
-    /// Whether the supervisor was released, so that the end of its last operation ends the sequences.
-    var isReleased = false
     /// The progress when the supervisor was last empty, for readers that outlive it.
     let lastProgress = Locked(SupervisorProgress(totalUnitCount: 0, completedUnitCount: 0, fractionCompleted: 0))
     private var undelivered: [Delivery] = []
