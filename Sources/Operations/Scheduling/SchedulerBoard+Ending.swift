@@ -64,16 +64,15 @@ extension SchedulerBoard {
     /// Ends an operation of which nothing runs: removes it, tells its observers, and settles its dependents.
     mutating func finish(_ record: OperationRecord) {
         let outcome = record.end()
-        let error = record.failure
         let worker = worker(of: record)
-        noteEnd(of: record, outcome, error)
+        noteEnd(of: record, outcome)
         tellState(of: record)
         tally.completed += record.progressUnitCount
         let doomed = scheduler.end(record.position, succeeded: outcome == .finished)
         records[Int(record.position)] = nil
         // Before the observers are told of the end, since an end handler may add the operation again.
         let former = takeOperation(of: record)
-        depart(record, doomed, error)
+        depart(record, doomed)
         if let former { emit(.release(former)) }
         grantAll(to: worker)
         if let worker, worker.next == nil { workers.remove(worker) }
@@ -105,11 +104,11 @@ extension SchedulerBoard {
                 "\(record.name) didn't end when its supervisor was shut down. It may still run. Make its main respond to cancellation."
             )
         }
-        noteEnd(of: record, outcome, record.failure, isAbandoned: true)
+        noteEnd(of: record, outcome, isAbandoned: true)
         tellState(of: record)
         tally.completed += record.progressUnitCount
         let doomed = scheduler.abandon(record.position)
-        depart(record, doomed, record.failure)
+        depart(record, doomed)
         grantAll()
         return true
     }
@@ -122,11 +121,7 @@ extension SchedulerBoard {
         grantAll()
     }
 
-    private mutating func depart(
-        _ record: OperationRecord,
-        _ doomed: [SchedulerState.Position],
-        _ error: (any Error)?
-    ) {
+    private mutating func depart(_ record: OperationRecord, _ doomed: [SchedulerState.Position]) {
         if record.extras?.target != nil { joinedCount -= 1 }
         if backgroundWork != nil { leaveBackgroundWork(record) }
         for position in doomed {
@@ -134,11 +129,12 @@ extension SchedulerBoard {
             if dependent.extras?.target === record {
                 emit(.decide(dependent.core) { $0.mirror(dependent) })
             } else {
-                emit(.decide(dependent.core) { $0.withdraw(dependent, error ?? Self.cancellation) })
+                let error = record.failure ?? Self.cancellation
+                emit(.decide(dependent.core) { $0.withdraw(dependent, error) })
             }
         }
         if let extras = record.takeExtras() {
-            tellAll(extras, record, error)
+            tellAll(extras, record)
             drop(extras)
         }
         if scheduler.count == 0 {
@@ -154,12 +150,8 @@ extension SchedulerBoard {
         for waiter in takeDrainWaiters() { emit(.call { waiter.resume() }) }
     }
 
-    private mutating func tellAll(
-        _ extras: OperationRecord.Extras,
-        _ record: OperationRecord,
-        _ error: (any Error)?
-    ) {
-        notifyOtherSupervisors(extras, record, error)
+    private mutating func tellAll(_ extras: OperationRecord.Extras, _ record: OperationRecord) {
+        notifyOtherSupervisors(extras, record)
         // The handles of a coalesced operation tell the readers themselves, once they have ended, too.
         if extras.coalescingID == nil {
             tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false)))
@@ -189,11 +181,7 @@ extension SchedulerBoard {
     }
 
     /// Settles the dependents in other supervisors, and unregisters from unfinished dependencies there.
-    private mutating func notifyOtherSupervisors(
-        _ extras: OperationRecord.Extras,
-        _ record: OperationRecord,
-        _ error: (any Error)?
-    ) {
+    private mutating func notifyOtherSupervisors(_ extras: OperationRecord.Extras, _ record: OperationRecord) {
         for dependency in extras.foreignDependencies {
             emit(.decide(dependency.record.core) { $0.forgetForeign(record, dependency) })
         }
@@ -201,7 +189,7 @@ extension SchedulerBoard {
         // In the order in which they were added.
         for dependent in extras.foreignDependents.values.sorted(by: { $0.record.id < $1.record.id }) {
             for policy in dependent.policies {
-                let error = policy == .mustSucceed ? error : nil
+                let error = policy == .mustSucceed ? record.failure : nil
                 let dependency = OperationDependency(record: record, policy: policy)
                 emit(.decide(dependent.record.core) { $0.settleForeign(dependent.record, dependency, error) })
             }

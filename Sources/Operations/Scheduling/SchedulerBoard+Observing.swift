@@ -26,7 +26,6 @@ extension SchedulerBoard {
     mutating func noteEnd(
         of record: OperationRecord,
         _ outcome: OperationLifecycle.Outcome,
-        _ error: (any Error)?,
         isAbandoned: Bool = false
     ) {
         // An operation that joined another one isn't work of its own.
@@ -38,7 +37,7 @@ extension SchedulerBoard {
         var metadata = metadata(of: record)
         metadata["operation.outcome"] = "\(outcome)"
         if let duration { metadata["operation.duration"] = "\(duration)" }
-        log(record) { [metadata] in
+        log(record) { [metadata, error = record.failure] in
             let message: Logger.Message = isAbandoned ? "operation abandoned" : "operation ended"
             $0.log(level: level, message, error: error, metadata: metadata)
         }
