@@ -23,7 +23,7 @@ extension OperationSupervisor {
         }
 
         /// The supervisor's name in logs, metrics and explanations.
-        public var name = "operations"
+        public var name: String
         /// How many operations run at once.
         ///
         /// Paused operations don't count. By default ``OperationSupervisor/defaultWidth``.
@@ -34,7 +34,7 @@ extension OperationSupervisor {
         /// replaces it.
         public var taskPriority: TaskPriority?
         /// Whether the supervisor starts no operations until it is resumed.
-        public var isSuspended = false
+        public var isSuspended: Bool
         /// The maximum number of operations in the supervisor: waiting and running, not counting children.
         ///
         /// When the supervisor is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits.
@@ -47,11 +47,11 @@ extension OperationSupervisor {
         /// The stall is detected after at least this time and at most twice this time.
         public var stallTimeout: Duration?
         /// What the supervisor does with an operation that stalls.
-        public var stallPolicy = StallPolicy.report
+        public var stallPolicy: StallPolicy
         /// The logger for messages; by default they are discarded.
         public var logger = Logger(label: "Operations", factory: { _ in SwiftLogNoOpLogHandler() })
         /// The clock that operations use.
-        public var clock: any Clock<Duration> = ContinuousClock()
+        public var clock: any Clock<Duration>
         /// The source of randomness for the jitter of retries: a number from 0 up to 1.
         public var random: @Sendable () -> Double = { .random(in: 0..<1) }
         /// The executor that runs operations; Swift's own pool where this is `nil`.
