@@ -8,7 +8,7 @@ extension SchedulerCore {
     }
 
     /// Adds one operation.
-    func add(_ record: OperationRecord, after dependencies: some Collection<OperationDependency>) {
+    func add(_ record: OperationRecord, after dependencies: [any OperationReference]) {
         add(CollectionOfOne(record), after: dependencies)
     }
 
@@ -17,7 +17,7 @@ extension SchedulerCore {
     /// An operation that is refused ends with the reason.
     func add(
         _ records: some Collection<OperationRecord>,
-        after dependencies: some Collection<OperationDependency>,
+        after dependencies: [any OperationReference],
         isAdmitted: Bool = false,
         by caller: OperationRecord? = nil
     ) {
@@ -122,7 +122,7 @@ extension SchedulerBoard {
     /// Returns its dependencies in other supervisors, which the caller must settle outside the lock.
     mutating func add(
         _ record: OperationRecord,
-        after dependencies: some Collection<OperationDependency>,
+        after dependencies: [any OperationReference],
         parent: OperationRecord?
     ) -> [(OperationRecord, OperationDependency)] {
         record.id = .next()
@@ -134,7 +134,8 @@ extension SchedulerBoard {
         }
         var foreign: [(OperationRecord, OperationDependency)] = []
         var error: (any Error)?
-        for dependency in dependencies {
+        for reference in dependencies {
+            let dependency = reference.dependency
             let other = dependency.record
             if other.core !== record.core {
                 foreign.append((record, dependency))

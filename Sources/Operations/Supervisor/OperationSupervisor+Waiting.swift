@@ -74,7 +74,7 @@ extension OperationSupervisor {
             try await core.awaitRoom(for: nil)
         }
         let record = WorkRecord(operation, options: options, core: core)
-        core.add(CollectionOfOne(record), after: dependencies.lazy.map { $0.dependency }, isAdmitted: true, by: current)
+        core.add(CollectionOfOne(record), after: dependencies, isAdmitted: true, by: current)
         // The new operation may wait for all the operations that wait for room.
         WaitGraph.refuseHopelessRoomWaits()
         return OperationHandle(record: record)

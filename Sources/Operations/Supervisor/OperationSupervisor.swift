@@ -73,7 +73,7 @@ public actor OperationSupervisor {
         _ record: TypedOperationRecord<Output>,
         after dependencies: [any OperationReference]
     ) -> OperationHandle<Output> {
-        core.add(record, after: dependencies.lazy.map { $0.dependency })
+        core.add(record, after: dependencies)
         return OperationHandle(record: record)
     }
 
@@ -91,7 +91,7 @@ public actor OperationSupervisor {
         options: OperationOptions? = nil
     ) -> [OperationHandle<Work.Output>] {
         let records = operations.map { WorkRecord($0, options: options, core: core) }
-        core.add(records, after: dependencies.lazy.map { $0.dependency })
+        core.add(records, after: dependencies)
         return records.map { OperationHandle(record: $0) }
     }
 
@@ -133,7 +133,7 @@ public actor OperationSupervisor {
             WorkRecord(operation, options: options, core: core)
         }
         let records = operations.map { record($0) }
-        core.add(records, after: dependencies.lazy.map { $0.dependency })
+        core.add(records, after: dependencies)
         return records.map { OperationDependency(record: $0) }
     }
 
@@ -189,12 +189,12 @@ public actor OperationSupervisor {
         options: OperationOptions? = nil,
         _ make: @escaping @Sendable (repeat each Input) throws -> Next
     ) -> OperationHandle<Next.Output> {
-        var dependencies: [OperationDependency] = []
+        var dependencies: [any OperationReference] = []
         repeat dependencies.append((each inputs).dependency)
         let record = WorkRecord<Next>(options: options, core: core) {
             try make(repeat (each inputs).record.finalResult.get())
         }
-        record.madeExtras.inputs = dependencies.map(\.record.id)
+        record.madeExtras.inputs = dependencies.map(\.id)
         core.add(record, after: dependencies)
         return OperationHandle(record: record)
     }
