@@ -74,32 +74,30 @@ public enum OperationConformance {
         defer { try? FileManager.default.removeItem(at: place) }
         var report = Report()
         for seed in Simulation.replayedSeed.map({ [$0] }) ?? Array(seeds) {
-            var undisturbed: OperationState?
-            var step: Int?
-            var isOver = false
-            while !isOver {
+            func run(
+                cancelledBefore step: Int?,
+                _ undisturbed: OperationState?
+            ) async throws -> OperationTrial<Work>.Ending {
                 try Task.checkCancellation()
                 let trial = OperationTrial(seed: seed, step: step, patience: patience, place: place, make)
-                let ending: OperationTrial<Work>.Ending
                 do {
-                    ending = try await runBlocking(on: SimulationThread.next()) { [undisturbed] in
+                    let ending = try await runBlocking(on: SimulationThread.next()) {
                         try trial.run(limits, undisturbed: undisturbed)
                     }
+                    report.endings[ending.state, default: 0] += 1
+                    report.escapes[seed] = report.escapes[seed] ?? ending.escape
+                    return ending
                 } catch var error as SimulationError {
                     error.replay = SimulationError.replayCommand(seed: seed, fileID, function)
                     throw error
                 }
-                report.endings[ending.state, default: 0] += 1
-                report.escapes[seed] = report.escapes[seed] ?? ending.escape
-                if let cancelled = step {
-                    report.cancelledRuns += ending.wasCancelled ? 1 : 0
-                    isOver = !ending.wasCancelled
-                    step = cancelled + 1
-                } else {
-                    undisturbed = ending.state
-                    report.undisturbedRuns += 1
-                    step = 0
-                }
+            }
+            let undisturbed = try await run(cancelledBefore: nil, nil).state
+            report.undisturbedRuns += 1
+            var step = 0
+            while try await run(cancelledBefore: step, undisturbed).wasCancelled {
+                report.cancelledRuns += 1
+                step += 1
             }
         }
         return report
