@@ -55,7 +55,7 @@ final class BackgroundStay: Sendable {
     private func expire() async {
         // Chosen in the same step, or operations that start in the foreground right after it would be cancelled.
         let records = core.withBoard { board -> [OperationRecord]? in
-            guard board.leaveBackgroundWork(of: self) else { return nil }
+            guard board.endBackgroundWork(of: self) else { return nil }
             return board.records.compactMap(\.self).filter(\.continuesInBackground)
         }
         guard let records else { return }
@@ -97,7 +97,7 @@ extension SchedulerBoard {
     /// Marks the stay as over.
     ///
     /// - Returns: Whether this call did it; `false` if the stay was over before.
-    mutating func leaveBackgroundWork(of stay: BackgroundStay) -> Bool {
+    mutating func endBackgroundWork(of stay: BackgroundStay) -> Bool {
         guard backgroundWork?.stay === stay else { return false }
         backgroundWork = nil
         return true
