@@ -24,7 +24,7 @@ extension S3Backend {
         partSize: Int,
         _ write: Write
     ) async throws -> HTTPHeaders {
-        var upload = try await begin(write, partSize: partSize)
+        var upload = try await continueOrBegin(write, partSize: partSize)
         do {
             return try await finish(&upload, (first, false), rest: &rest)
         } catch {
@@ -48,13 +48,14 @@ extension S3Backend {
         defer { liveUploads.remove(upload.identifier) }
         async let swept: Void = sweep()
         let hasAllParts = next.bytes.isEmpty && next.isLast && number > 0
-        let count = hasAllParts ? number : try await send(next, rest: &rest, of: &upload, after: number)
+        let count = hasAllParts ? number : try await sendParts(next, rest: &rest, of: &upload, after: number)
         let headers = try await completeAlone(&upload, count: count)
         await swept
         return headers
     }
 
-    private func begin(_ write: Write, partSize: Int) async throws -> PartedUpload {
+    /// Continues the upload that an earlier write to the path has left in this process, or starts one.
+    private func continueOrBegin(_ write: Write, partSize: Int) async throws -> PartedUpload {
         if let former = unfinishedUploads.removeValue(forKey: write.path) {
             // With another part size, no part is identical.
             if former.partSize == partSize { return former.continued(by: write) }
@@ -101,7 +102,7 @@ extension S3Backend {
     }
 
     /// Sends parts, and returns the number of all parts, including the former ones.
-    private func send(
+    private func sendParts(
         _ next: (bytes: [UInt8], isLast: Bool),
         rest: inout PartReader,
         of upload: inout PartedUpload,
@@ -127,7 +128,7 @@ extension S3Backend {
                         // Computed off the actor: the digests take time.
                         let payload = S3Payload(bytes, checks)
                         if let part = upload.parts[number], part.sha256 == payload.sha256 { return (number, part) }
-                        let part = try await self.send(payload, number, of: upload)
+                        let part = try await self.sendPart(payload, number, of: upload)
                         await upload.receipts?.append(PartedUpload.receipt(of: part, number))
                         return (number, part)
                     }
@@ -162,7 +163,11 @@ extension S3Backend {
     /// The server doesn't have the upload any more, for instance because another program has aborted it.
     private struct LostUpload: Error {}
 
-    private func send(_ payload: S3Payload, _ number: Int, of upload: PartedUpload) async throws -> PartedUpload.Part {
+    private func sendPart(
+        _ payload: S3Payload,
+        _ number: Int,
+        of upload: PartedUpload
+    ) async throws -> PartedUpload.Part {
         let path = upload.write.path
         let response = try await perform(
             .PUT,
