@@ -1,4 +1,3 @@
-import Foundation
 import RemoteStorage
 
 /// A multipart upload, and the parts of it that the server has.
