@@ -326,7 +326,7 @@ struct StreamingTests {
                 let begun = Locked(0)
                 do {
                     let window = ChunkWindow<Void>(workers)
-                    while !window.isFull {
+                    while window.isOpen {
                         window.append(workers.submit { _ in begun.withLock { $0 += 1 } })
                     }
                 }

@@ -55,17 +55,13 @@ where Source.Element == [UInt8] {
         private var bytes: ByteStream<Source.AsyncIterator>
         private let window: ChunkWindow<Digested>
         private var digester: FileDigester
-        private var index: Int
-        /// Whether the last chunk has been added to the window.
-        private var hasLast = false
         private var isOver = false
 
         fileprivate init(_ content: DigestedContent) {
             self.content = content
             bytes = ByteStream(content.source.makeAsyncIterator())
-            window = ChunkWindow(content.workers)
+            window = ChunkWindow(content.workers, from: content.prefix?.chunks.count ?? 0)
             digester = content.prefix?.digester ?? FileDigester(content.pages)
-            index = content.prefix?.chunks.count ?? 0
         }
 
         /// Returns the next chunk, or `nil` at the end.
@@ -73,16 +69,16 @@ where Source.Element == [UInt8] {
             guard !isOver else { return nil }
             do {
                 try Task.checkCancellation()
-                while !window.isFull, !hasLast { try await submitChunk() }
-                let digested = try await window.next()
-                if let digests = digested?.digests { digester.append(digests) }
-                if hasLast, window.isEmpty {
+                while window.isOpen { try await submitChunk() }
+                let next = try await window.next()
+                if let next { digester.append(next.result.digests) }
+                if window.isOver {
                     isOver = true
                     content.onEnd(digester.finalize())
-                } else if let onChunk = content.onChunk, let digests = digested?.digests {
-                    onChunk(index - 1 - window.count, NotedChunk(digests))
+                } else if let next {
+                    content.onChunk?(next.index, NotedChunk(next.result.digests))
                 }
-                return digested?.chunk
+                return next?.result.chunk
             } catch {
                 isOver = true
                 throw error
@@ -91,7 +87,7 @@ where Source.Element == [UInt8] {
 
         private mutating func submitChunk() async throws {
             let chunk = try await bytes.take(ContentRoot.blockSize)
-            hasLast = try await bytes.isOver()
+            window.hasLast = try await bytes.isOver()
             // Only an empty file has no chunk.
             guard !chunk.isEmpty else { return }
             window.append(
@@ -102,7 +98,6 @@ where Source.Element == [UInt8] {
                     )
                 }
             )
-            index += 1
         }
     }
 }

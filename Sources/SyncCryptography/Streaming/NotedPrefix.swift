@@ -36,15 +36,16 @@ package struct NotedPrefix: Sendable {
         var content = ByteStream(source.makeAsyncIterator())
         let window = ChunkWindow<ChunkDigests>(workers)
         var digester = FileDigester(blockSize: blockSize, pages)
-        var (submitted, matching) = (0, noted.prefix(0))
+        var matching = noted.prefix(0)
         while matching.count < noted.count {
-            while !window.isFull, submitted < noted.count {
+            while window.isOpen, window.nextIndex < noted.count {
                 let block = try await content.take(size)
                 guard block.count == size else { break }
                 window.append(workers.submit { _ in ChunkDigests(of: block, chunkSize: size, by: pages) })
-                submitted += 1
             }
-            guard let found = try await window.next(), found.digest == noted[matching.endIndex].digest else { break }
+            guard let (_, found) = try await window.next(), found.digest == noted[matching.endIndex].digest else {
+                break
+            }
             digester.append(found)
             matching = noted.prefix(matching.count + 1)
         }

@@ -57,9 +57,6 @@ where Source.Element == [UInt8] {
         private let window: ChunkWindow<Opened>
         private var tally: ContentTally
         private var codec: ChunkCodec?
-        private var index: UInt64
-        /// Whether the last chunk has been added to the window.
-        private var hasLast = false
         private var isOver = false
         /// The error that ends the pass, after the chunks before it are returned.
         private var failure: (any Error)?
@@ -67,9 +64,8 @@ where Source.Element == [UInt8] {
         fileprivate init(_ content: OpenedContent) {
             self.content = content
             sealed = ByteStream(content.source.makeAsyncIterator())
-            window = ChunkWindow(content.workers)
+            window = ChunkWindow(content.workers, from: content.prefix?.count ?? 0)
             tally = content.prefix?.tally ?? ContentTally()
-            index = UInt64(content.prefix?.count ?? 0)
         }
 
         /// Returns the next chunk, or `nil` at the end, when the content is known to be complete.
@@ -78,8 +74,8 @@ where Source.Element == [UInt8] {
             do {
                 try Task.checkCancellation()
                 let codec = try await begun()
-                while !window.isFull, !hasLast, failure == nil { try await submitChunk(codec) }
-                guard let opened = try await window.next() else {
+                while window.isOpen, failure == nil { try await submitChunk(codec) }
+                guard let (index, opened) = try await window.next() else {
                     if let failure { throw failure }
                     isOver = true
                     content.onEnd?(tally.summary())
@@ -87,9 +83,7 @@ where Source.Element == [UInt8] {
                 }
                 let (seal, sealedBytes) = (opened.seal, opened.sealedBytes)
                 tally.add(seal: seal, plainBytes: opened.plaintext.count, sealedBytes: sealedBytes)
-                if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    onChunk(Int(index) - 1 - window.count, NotedChunk(seal: seal, storedBytes: sealedBytes))
-                }
+                if !window.isOver { content.onChunk?(index, NotedChunk(seal: seal, storedBytes: sealedBytes)) }
                 return opened.plaintext
             } catch {
                 isOver = true
@@ -130,10 +124,11 @@ where Source.Element == [UInt8] {
             bytes.reserveCapacity(record.byteCount)
             try await sealed.append(record.byteCount - bytes.count, to: &bytes)
             guard bytes.count == record.byteCount else { throw CryptographyError.truncated }
-            hasLast = record.isLast
+            window.hasLast = record.isLast
             if record.isLast, try await !sealed.isOver() { throw CryptographyError.extended }
+            let index = UInt64(window.nextIndex)
             window.append(
-                content.workers.submit { [index, bytes] workspace in
+                content.workers.submit { [bytes] workspace in
                     Opened(
                         plaintext: try codec.open(bytes[...], record, index: index, in: workspace),
                         seal: ChunkRecord.seal(in: bytes),
@@ -141,7 +136,6 @@ where Source.Element == [UInt8] {
                     )
                 }
             )
-            index += 1
         }
     }
 }

@@ -59,20 +59,16 @@ where Source.Element == [UInt8] {
         private var tally: ContentTally
         private var digester: FileDigester
         private var effort: CompressionEffort
-        private var index: UInt64
         private var hasBegun: Bool
-        /// Whether the last chunk has been added to the window.
-        private var hasLast = false
         private var isOver = false
 
         fileprivate init(_ content: SealedContent) {
             self.content = content
             plaintext = ByteStream(content.source.makeAsyncIterator())
-            window = ChunkWindow(content.workers)
+            window = ChunkWindow(content.workers, from: content.prefix?.chunks.count ?? 0)
             tally = content.prefix.map { ContentTally(of: $0.chunks) } ?? ContentTally()
             digester = content.prefix?.digester ?? FileDigester(blockSize: content.blockSize, content.pages)
-            index = UInt64(content.prefix?.chunks.count ?? 0)
-            hasBegun = index > 0
+            hasBegun = content.prefix != nil
             effort = CompressionEffort(content.codec.compression)
         }
 
@@ -86,9 +82,9 @@ where Source.Element == [UInt8] {
                     tally.add(sealedBytes: content.codec.start.count)
                     return content.codec.start
                 }
-                if !window.isEmpty, !hasLast { effort.note(isIdle: window.isDone) }
-                while !window.isFull, !hasLast { try await submitChunk() }
-                guard let sealed = try await window.next() else {
+                if !window.isEmpty, !window.hasLast { effort.note(isIdle: window.isDone) }
+                while window.isOpen { try await submitChunk() }
+                guard let (index, sealed) = try await window.next() else {
                     isOver = true
                     content.onEnd?(tally.summary(digester.finalize()))
                     return nil
@@ -97,9 +93,9 @@ where Source.Element == [UInt8] {
                 let seal = ChunkRecord.seal(in: record)
                 tally.add(seal: seal, plainBytes: digests.byteCount, sealedBytes: record.count)
                 digester.append(digests)
-                if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
+                if !window.isOver {
                     let chunk = NotedChunk(seal: seal, storedBytes: record.count, digest: digests.digest)
-                    onChunk(Int(index) - 1 - window.count, chunk)
+                    content.onChunk?(index, chunk)
                 }
                 return record
             } catch {
@@ -112,16 +108,17 @@ where Source.Element == [UInt8] {
             let codec = content.codec
             let size = codec.header.chunkSize
             let chunk = try await plaintext.take(size)
-            hasLast = try await plaintext.isOver()
+            let isLast = try await plaintext.isOver()
+            window.hasLast = isLast
+            let index = UInt64(window.nextIndex)
             window.append(
-                content.workers.submit { [index, hasLast, level = effort.level, pages = content.pages] workspace in
+                content.workers.submit { [level = effort.level, pages = content.pages] workspace in
                     Sealed(
                         digests: ChunkDigests(of: chunk, chunkSize: size, by: pages),
-                        record: codec.seal(chunk[...], index: index, isLast: hasLast, level: level, in: workspace)
+                        record: codec.seal(chunk[...], index: index, isLast: isLast, level: level, in: workspace)
                     )
                 }
             )
-            index += 1
         }
     }
 }
