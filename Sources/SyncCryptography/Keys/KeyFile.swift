@@ -34,18 +34,17 @@ public struct KeyFile: Sendable, Hashable {
     public var salt: [UInt8] { fields.salt }
 
     /// The size of a key file, in bytes.
-    public static let byteCount = checksumOffset + Checksum.byteCount
+    public static let byteCount = wrappedOffset + wrappedBytes + KeyProof.byteCount
 
     /// The name of the cipher suite that key files and sealed files are written with, for an application's registration.
     public static let suiteName = "argon2id-xchacha20poly1305-blake2b"
 
     /// The suite's number.
-    private static let suite: UInt16 = 1
+    static let suite: UInt16 = 1
     private static let wrappedOffset = 120
-    private static let proofOffset = wrappedOffset + wrappedBytes + XChaCha20Poly1305.tagBytes
-    private static let checksumOffset = proofOffset + Blake2b.byteCount
+    private static let wrappedBytes = plainBytes + XChaCha20Poly1305.tagBytes
     /// The master key and as many zeros.
-    private static let wrappedBytes = 2 * MasterKey.byteCount
+    private static let plainBytes = 2 * MasterKey.byteCount
 
     /// Reads a key file.
     ///
@@ -61,12 +60,7 @@ public struct KeyFile: Sendable, Hashable {
             byteCount: Self.byteCount,
             orThrow: .corruptKeyFile
         )
-        guard fields.integer(UInt16.self) == Self.suite else {
-            throw CryptographyError(
-                .unsupportedFormat,
-                "The key file uses a cipher suite that this program doesn't know. Update this program."
-            )
-        }
+        guard fields.integer(UInt16.self) == Self.suite else { throw .unknownSuite(of: "The key file") }
         self.fields = Fields(
             epoch: UUID(bytes: fields.bytes(16)),
             registrationDigest: fields.bytes(Blake2b.byteCount),
@@ -90,34 +84,32 @@ public struct KeyFile: Sendable, Hashable {
     ) {
         self.fields = fields
         self.nonce = nonce
-        var file = FileMagic.key.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
+        var file = FileMagic.key.start + Self.suite.littleEndianBytes
         file += fields.epoch.bytes + fields.registrationDigest + fields.passwordVersion.littleEndianBytes
         file += UInt32(fields.parameters.passes).littleEndianBytes
         file += UInt32(fields.parameters.memoryKibibytes).littleEndianBytes
         file += fields.salt + nonce
         precondition(file.count == Self.wrappedOffset, "the fields of a key file have \(file.count) bytes")
-        let plain = SecretBytes(count: Self.wrappedBytes) { plain in
+        let plain = SecretBytes(count: Self.plainBytes) { plain in
             plain.initializeMemory(as: UInt8.self, repeating: 0)
             masterKey.bytes.withBytes { plain.copyMemory(from: $0) }
         }
-        var wrapped = [UInt8](repeating: 0, count: Self.wrappedBytes + XChaCha20Poly1305.tagBytes)
+        var wrapped = [UInt8](repeating: 0, count: Self.wrappedBytes)
         plain.withBytes { plain in
             wrapped.withUnsafeMutableBytes {
                 XChaCha20Poly1305.seal(plain, into: $0, nonce: nonce, associated: file, key: passwordKey)
             }
         }
-        file += wrapped
-        file += Blake2b.digest(of: file, key: masterKey.bytes)
-        bytes = Checksum.append(to: file)
+        bytes = KeyProof.append(to: file + wrapped, by: masterKey)
     }
 
     /// Unwraps the master key.
     func unwrap(with passwordKey: SecretBytes) throws(CryptographyError) -> MasterKey {
         var isAuthentic = false
-        let plain = SecretBytes(count: Self.wrappedBytes) { plain in
+        let plain = SecretBytes(count: Self.plainBytes) { plain in
             bytes.withUnsafeBytes { file in
                 isAuthentic = XChaCha20Poly1305.open(
-                    UnsafeRawBufferPointer(rebasing: file[Self.wrappedOffset..<Self.proofOffset]),
+                    UnsafeRawBufferPointer(rebasing: file.dropFirst(Self.wrappedOffset).prefix(Self.wrappedBytes)),
                     into: plain,
                     nonce: nonce[...],
                     associated: Array(bytes.prefix(Self.wrappedOffset)),
@@ -149,8 +141,7 @@ public struct KeyFile: Sendable, Hashable {
     ///
     /// This is how a device that has the keys recognizes its application.
     public func isProven(by masterKey: MasterKey) -> Bool {
-        let proof = Blake2b.secret(of: Array(bytes.prefix(Self.proofOffset)), key: masterKey.bytes)
-        return proof.isEqual(to: Array(bytes[Self.proofOffset..<Self.checksumOffset]))
+        KeyProof.holds(in: bytes, for: masterKey)
     }
 
     /// Whether the file belongs to an application with this registration.
@@ -170,6 +161,14 @@ extension KeyFile: CustomStringConvertible {
 }
 
 extension CryptographyError {
+    /// Returns the error for a file of a cipher suite other than ``KeyFile/suite``.
+    static func unknownSuite(of name: String) -> CryptographyError {
+        CryptographyError(
+            .unsupportedFormat,
+            "\(name) uses a cipher suite that this program doesn't know. Update this program."
+        )
+    }
+
     fileprivate static let corruptKeyFile = CryptographyError(
         .corrupt,
         "The key file is damaged, whatever the password is. Wait if it may still be arriving. Otherwise restore it from a backup."

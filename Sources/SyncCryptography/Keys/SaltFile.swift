@@ -13,17 +13,13 @@ public struct SaltFile: Sendable, Hashable {
     public let salt: [UInt8]
 
     /// The size of a salt file, in bytes.
-    public static let byteCount = checksumOffset + Checksum.byteCount
-
-    private static let checksumOffset = FileMagic.byteCount + 2 + 2 + 16 + Argon2id.saltBytes
+    public static let byteCount = FileMagic.startByteCount + 2 + 16 + Argon2id.saltBytes + Checksum.byteCount
 
     /// Creates the salt file of a key file.
     public init(for keyFile: KeyFile) {
         epoch = keyFile.epoch
         salt = keyFile.salt
-        let file =
-            FileMagic.salt.bytes + UInt16(1).littleEndianBytes + UInt16(0).littleEndianBytes + epoch.bytes + salt
-        bytes = Checksum.append(to: file)
+        bytes = Checksum.append(to: FileMagic.salt.start + [0, 0] + epoch.bytes + salt)
     }
 
     /// Reads a salt file.

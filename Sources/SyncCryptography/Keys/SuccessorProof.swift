@@ -16,11 +16,7 @@ public struct SuccessorProof: Sendable, Hashable {
     private let registrationDigest: [UInt8]
 
     /// The size of the file, in bytes.
-    public static let byteCount = checksumOffset + Checksum.byteCount
-
-    private static let suite: UInt16 = 1
-    private static let proofOffset = FileMagic.byteCount + 2 + 2 + 16 + 16 + Blake2b.byteCount
-    private static let checksumOffset = proofOffset + Blake2b.byteCount
+    public static let byteCount = FileMagic.startByteCount + 2 + 16 + 16 + Blake2b.byteCount + KeyProof.byteCount
 
     /// Creates the proof of a successor.
     ///
@@ -32,10 +28,8 @@ public struct SuccessorProof: Sendable, Hashable {
         formerEpoch = former.epoch
         self.epoch = epoch
         registrationDigest = Blake2b.digest(of: registration)
-        var file = FileMagic.epoch.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
-        file += formerEpoch.bytes + epoch.bytes + registrationDigest
-        file += Blake2b.digest(of: file, key: former.master.bytes)
-        bytes = Checksum.append(to: file)
+        let file = FileMagic.epoch.start + KeyFile.suite.littleEndianBytes
+        bytes = KeyProof.append(to: file + formerEpoch.bytes + epoch.bytes + registrationDigest, by: former.master)
     }
 
     /// Reads a proof, which proves nothing until ``holds(for:registration:)`` says so.
@@ -44,22 +38,10 @@ public struct SuccessorProof: Sendable, Hashable {
     /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it has another format or a newer version;
     ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
-        let corrupt = CryptographyError(
-            .corrupt,
-            "The proof of the application's successor is damaged. Wait if it may still be arriving."
-        )
-        var fields = try FileMagic.epoch.fields(
-            of: bytes,
-            "The proof of the application's successor",
-            byteCount: Self.byteCount,
-            orThrow: corrupt
-        )
-        guard fields.integer(UInt16.self) == Self.suite else {
-            throw CryptographyError(
-                .unsupportedFormat,
-                "The proof of the application's successor uses a cipher suite that this program doesn't know. Update this program."
-            )
-        }
+        let name = "The proof of the application's successor"
+        let corrupt = CryptographyError(.corrupt, "\(name) is damaged. Wait if it may still be arriving.")
+        var fields = try FileMagic.epoch.fields(of: bytes, name, byteCount: Self.byteCount, orThrow: corrupt)
+        guard fields.integer(UInt16.self) == KeyFile.suite else { throw .unknownSuite(of: name) }
         formerEpoch = UUID(bytes: fields.bytes(16))
         epoch = UUID(bytes: fields.bytes(16))
         registrationDigest = fields.bytes(Blake2b.byteCount)
@@ -73,8 +55,7 @@ public struct SuccessorProof: Sendable, Hashable {
     ///   - registration: The registration on the remote, byte for byte.
     /// - Returns: Whether the proof belongs to this epoch, this key and this registration.
     public func holds(for former: EpochKey, registration: [UInt8]) -> Bool {
-        let proof = Blake2b.secret(of: Array(bytes.prefix(Self.proofOffset)), key: former.master.bytes)
-        return former.epoch == formerEpoch && Blake2b.digest(of: registration) == registrationDigest
-            && proof.isEqual(to: Array(bytes[Self.proofOffset..<Self.checksumOffset]))
+        former.epoch == formerEpoch && Blake2b.digest(of: registration) == registrationDigest
+            && KeyProof.holds(in: bytes, for: former.master)
     }
 }

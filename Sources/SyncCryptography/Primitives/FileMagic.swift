@@ -3,6 +3,10 @@ import ByteCoding
 /// The first 16 bytes of a file: its kind in ASCII, padded with zeros.
 struct FileMagic: Hashable, Sendable {
     static let byteCount = 16
+    /// The size of the magic and of the version after it, in bytes.
+    static let startByteCount = byteCount + 2
+    /// The version of every format.
+    private static let version: UInt16 = 1
 
     static let sealed = FileMagic("storesync sealed")
     static let key = FileMagic("storesync key")
@@ -17,20 +21,22 @@ struct FileMagic: Hashable, Sendable {
         bytes = Array(text.utf8) + Array(repeating: 0, count: Self.byteCount - text.utf8.count)
     }
 
-    /// Checks that a file begins with this magic, followed by a known version of its format.
+    /// The start of a file: this magic, and the version of its format.
+    var start: [UInt8] { bytes + Self.version.littleEndianBytes }
+
+    /// Returns the fields of a file that begins with this magic and a known version of its format.
     ///
     /// - Parameters:
     ///   - bytes: The file's first bytes; the whole file if it's short.
     ///   - name: What the file is called in an error.
-    ///   - version: The known version.
-    ///   - cutOff: The error for a file that ends within these 18 bytes.
+    ///   - cutOff: The error for a file that ends within its start.
+    /// - Returns: What follows the version.
     /// - Throws: ``CryptographyError/Code/unsupportedFormat``, or `cutOff`.
-    func check(
-        _ bytes: ArraySlice<UInt8>,
+    func fields(
+        of bytes: [UInt8],
         _ name: String,
-        version: UInt16 = 1,
-        cutOff: CryptographyError
-    ) throws(CryptographyError) {
+        orThrow cutOff: CryptographyError
+    ) throws(CryptographyError) -> FieldReader {
         let start = bytes.prefix(Self.byteCount)
         guard start.elementsEqual(self.bytes.prefix(start.count)) else {
             throw CryptographyError(
@@ -38,14 +44,16 @@ struct FileMagic: Hashable, Sendable {
                 "\(name) wasn't written by this program. Make sure that it's the right path."
             )
         }
-        guard bytes.count >= Self.byteCount + 2 else { throw cutOff }
-        let written = UInt16(littleEndianBytes: bytes.dropFirst(Self.byteCount).prefix(2))
-        guard written == version else {
+        guard bytes.count >= Self.startByteCount else { throw cutOff }
+        var fields = FieldReader(bytes.dropFirst(Self.byteCount))
+        let version: UInt16 = fields.integer()
+        guard version == Self.version else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "\(name) has version \(written) of its format, which this program doesn't know. Update this program."
+                "\(name) has version \(version) of its format, which this program doesn't know. Update this program."
             )
         }
+        return fields
     }
 
     /// Returns the fields of a whole file of a fixed size, which begins with this magic and ends with its checksum.
@@ -63,8 +71,8 @@ struct FileMagic: Hashable, Sendable {
         byteCount: Int,
         orThrow corrupt: CryptographyError
     ) throws(CryptographyError) -> FieldReader {
-        try check(bytes[...], name, cutOff: corrupt)
+        let fields = try fields(of: bytes, name, orThrow: corrupt)
         guard bytes.count == byteCount, Checksum.matches(bytes) else { throw corrupt }
-        return FieldReader(bytes.dropFirst(Self.byteCount + 2))
+        return fields
     }
 }

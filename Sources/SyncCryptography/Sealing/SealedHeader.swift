@@ -8,7 +8,6 @@ struct SealedHeader: Hashable, Sendable {
     static let saltBytes = 32
     static let checkBytes = 32
 
-    private static let suite: UInt16 = 1
     private static let checkOffset = 72
 
     let chunkExponent: UInt8
@@ -19,14 +18,6 @@ struct SealedHeader: Hashable, Sendable {
 
     var chunkSize: Int { 1 << Int(chunkExponent) }
 
-    init(options: SealingOptions, epoch: UUID, salt: [UInt8]) {
-        precondition(salt.count == Self.saltBytes, "a file's salt has \(Self.saltBytes) bytes, not \(salt.count)")
-        chunkExponent = options.chunkExponent
-        compression = options.compression.number
-        self.epoch = epoch
-        self.salt = salt
-    }
-
     /// Reads a header.
     ///
     /// - Parameter bytes: The file's first 104 bytes; the whole file if it's shorter.
@@ -34,14 +25,13 @@ struct SealedHeader: Hashable, Sendable {
     /// - Throws: ``CryptographyError/Code/truncated``, ``CryptographyError/Code/unsupportedFormat`` or
     ///   ``CryptographyError/Code/tampered``.
     static func read(_ bytes: [UInt8]) throws(CryptographyError) -> (header: SealedHeader, check: [UInt8]) {
-        try FileMagic.sealed.check(bytes[...], "A sealed file", cutOff: .truncated)
+        var fields = try FileMagic.sealed.fields(of: bytes, "A sealed file", orThrow: .truncated)
         guard bytes.count == byteCount else { throw .truncated }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
         let suite: UInt16 = fields.integer()
         let chunkExponent: UInt8 = fields.integer()
         let compression: UInt8 = fields.integer()
         let reserved: UInt16 = fields.integer()
-        guard suite == Self.suite, compression <= SealingOptions.Compression.zstd.number else {
+        guard suite == KeyFile.suite, compression <= SealingOptions.Compression.zstd.number else {
             throw CryptographyError(
                 .unsupportedFormat,
                 "A sealed file uses a cipher suite or a compression that this program doesn't know. Update this program."
@@ -50,35 +40,37 @@ struct SealedHeader: Hashable, Sendable {
         guard SealingOptions.exponents.contains(chunkExponent), reserved == 0 else {
             throw .tampered("its header isn't in the form that this program writes")
         }
-        let epoch = UUID(bytes: fields.bytes(16))
-        let salt = fields.bytes(saltBytes)
         let header = SealedHeader(
             chunkExponent: chunkExponent,
             compression: compression,
-            epoch: epoch,
-            salt: salt
+            epoch: UUID(bytes: fields.bytes(16)),
+            salt: fields.bytes(saltBytes)
         )
         return (header, fields.bytes(checkBytes))
     }
 
-    private init(chunkExponent: UInt8, compression: UInt8, epoch: UUID, salt: [UInt8]) {
-        self.chunkExponent = chunkExponent
-        self.compression = compression
-        self.epoch = epoch
-        self.salt = salt
-    }
-
     /// The header without the key check.
     var bytes: [UInt8] {
-        FileMagic.sealed.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
+        FileMagic.sealed.start + KeyFile.suite.littleEndianBytes
             + [chunkExponent, compression, 0, 0] + epoch.bytes + salt
     }
 
     /// Returns the file's key for this header and a context, and the check that identifies the key.
     func key(_ masterKey: MasterKey, _ context: SealedContext) -> (key: SecretBytes, check: SecretBytes) {
         let both = Blake2b.secret(of: bytes + context.encoded, key: masterKey.bytes, count: 64)
-        let (key, check) = both.divided(after: 32)
-        return (key, check)
+        return both.divided(after: 32)
+    }
+}
+
+extension SealedHeader {
+    init(options: SealingOptions, epoch: UUID, salt: [UInt8]) {
+        precondition(salt.count == Self.saltBytes, "a file's salt has \(Self.saltBytes) bytes, not \(salt.count)")
+        self.init(
+            chunkExponent: options.chunkExponent,
+            compression: options.compression.number,
+            epoch: epoch,
+            salt: salt
+        )
     }
 }
 
