@@ -25,23 +25,10 @@ public final class SealingWorkers: Sendable {
     typealias Job = @Sendable (ChunkWorkspace) -> Void
 
     private struct State {
-        /// The jobs in order; the jobs before `next` are taken.
-        var jobs: [Job?] = []
-        var next = 0
+        /// The jobs that no worker has taken yet, in order: few, since each pass submits a bounded number.
+        var jobs: [Job] = []
         var idle: [CheckedContinuation<Job?, Never>] = []
         var isClosed = false
-
-        mutating func take() -> Job? {
-            guard next < jobs.count else { return nil }
-            let job = jobs[next].take()
-            next += 1
-            // Taken jobs are removed in batches, since each removal moves the rest.
-            if next == jobs.count || next >= 64 {
-                jobs.removeFirst(next)
-                next = 0
-            }
-            return job
-        }
     }
 
     /// The number of chunks in progress at the same time.
@@ -123,13 +110,13 @@ public final class SealingWorkers: Sendable {
     /// It isn't cancellable: a cancelled worker still takes jobs, so that each ticket gets its `CancellationError`.
     private func nextJob() async -> Job? {
         await withCheckedContinuation { continuation in
-            let job: Job?? = state.withLock { state in
-                if let job = state.take() { return job }
-                guard !state.isClosed else { return .some(nil) }
+            let (job, isIdle): (Job?, Bool) = state.withLock { state in
+                if !state.jobs.isEmpty { return (state.jobs.removeFirst(), false) }
+                guard !state.isClosed else { return (nil, false) }
                 state.idle.append(continuation)
-                return .none
+                return (nil, true)
             }
-            if case .some(let job) = job { continuation.resume(returning: job) }
+            if !isIdle { continuation.resume(returning: job) }
         }
     }
 
