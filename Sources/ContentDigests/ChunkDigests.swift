@@ -2,12 +2,20 @@
 package struct ChunkDigests: Sendable {
     /// The size of the chunk, in bytes.
     package let byteCount: Int
+    let content: Content
+
+    enum Content: Sendable {
+        /// The chunk is a block of the content root: its digest, and the digests of its pages.
+        case block(digest: [UInt8], pages: [UInt8])
+        /// The chunk itself: a block consists of several chunks, in order.
+        case part([UInt8])
+    }
+
     /// The chunk's digest, if a chunk is a block of the content root.
-    package let digest: [UInt8]?
-    /// The digests of the chunk's pages, if it's a block.
-    let pages: [UInt8]?
-    /// The chunk itself, if it isn't a block: blocks then consist of several chunks, in order.
-    let content: [UInt8]?
+    package var digest: [UInt8]? {
+        guard case .block(let digest, _) = content else { return nil }
+        return digest
+    }
 
     /// Digests a chunk.
     ///
@@ -16,10 +24,12 @@ package struct ChunkDigests: Sendable {
     ///   - chunkSize: The size in bytes of all chunks but the last.
     ///   - hash: How its pages are digested.
     package init(of content: [UInt8], chunkSize: Int, by hash: PageHash) {
-        let isBlock = chunkSize == ContentRoot.blockSize && !content.isEmpty
         byteCount = content.count
-        pages = isBlock ? hash.digests(of: content) : nil
-        digest = pages.map { Blake2b.digest(of: $0) }
-        self.content = isBlock ? nil : content
+        if chunkSize == ContentRoot.blockSize, !content.isEmpty {
+            let pages = hash.digests(of: content)
+            self.content = .block(digest: Blake2b.digest(of: pages), pages: pages)
+        } else {
+            self.content = .part(content)
+        }
     }
 }

@@ -28,9 +28,12 @@ package struct FileDigester: Sendable {
 
     /// Appends the next chunk.
     package mutating func append(_ chunk: ChunkDigests) {
-        if let digest = chunk.digest { hasher.append(blockDigest: digest, byteCount: chunk.byteCount) }
-        if let digests = chunk.pages { blocks?.append(pageDigests: digests, byteCount: chunk.byteCount, by: pages) }
-        if let content = chunk.content { hasher.update(content) }
+        switch chunk.content {
+        case .block(let digest, let pageDigests):
+            hasher.append(blockDigest: digest, byteCount: chunk.byteCount)
+            blocks?.append(pageDigests: pageDigests, byteCount: chunk.byteCount, by: pages)
+        case .part(let bytes): hasher.update(bytes)
+        }
     }
 
     /// Returns the digests of all chunks.
