@@ -1,8 +1,10 @@
+import ByteCoding
+
 /// Digests a file's content as it arrives, in pieces of any size.
 package struct ContentRootHasher: Sendable {
-    private var digests: [UInt8] = Array("swift-store-sync content".utf8) + Array(repeating: 0, count: 8)
+    /// The digests of the blocks.
+    private var digests: [UInt8] = []
     private var pending: [UInt8] = []
-    private static let lengthOffset = 24
     private let pages: PageHash
 
     /// The number of bytes so far.
@@ -44,9 +46,7 @@ package struct ContentRootHasher: Sendable {
     /// Returns the root of all bytes.
     package consuming func finalize() -> ContentRoot {
         if !pending.isEmpty { digests += blockDigest(of: pending) }
-        for index in 0..<8 {
-            digests[Self.lengthOffset + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * Int64(index)))
-        }
-        return ContentRoot(bytes: Blake2b.digest(of: digests))
+        let message = Array("swift-store-sync content".utf8) + byteCount.littleEndianBytes + digests
+        return ContentRoot(bytes: Blake2b.digest(of: message))
     }
 }
