@@ -29,16 +29,15 @@ package struct PageHash: Sendable, Equatable {
     ///   - size: The size of a page in bytes.
     /// - Returns: ``byteCount`` bytes for each page.
     func digests(of bytes: [UInt8], pageSize size: Int = ContentRoot.pageSize) -> [UInt8] {
-        Sodium.prepare()
         let count = (bytes.count + size - 1) / size * byteCount
         return [UInt8](unsafeUninitializedCapacity: count) { digests, initialized in
             bytes.withUnsafeBytes { bytes in
                 for (index, start) in stride(from: 0, to: bytes.count, by: size).enumerated() {
                     let page = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + size, bytes.count)])
-                    let rest = UnsafeMutableRawBufferPointer(
-                        rebasing: UnsafeMutableRawBufferPointer(digests)[(index * byteCount)...]
+                    let digest = UnsafeMutableRawBufferPointer(
+                        rebasing: UnsafeMutableRawBufferPointer(digests).dropFirst(index * byteCount).prefix(byteCount)
                     )
-                    if let mac { mac.fill(rest, with: page) } else { Blake2b.fill(rest, with: page) }
+                    if let mac { mac.fill(digest, with: page) } else { Blake2b.fill(digest, with: page) }
                 }
             }
             initialized = count

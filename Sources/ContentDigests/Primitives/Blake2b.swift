@@ -17,15 +17,9 @@ package enum Blake2b {
     /// - Returns: The digest.
     package static func digest(of bytes: [UInt8], count: Int = byteCount) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: count) { digest, initialized in
-            fill(UnsafeMutableRawBufferPointer(digest), with: bytes, key: nil)
+            bytes.withUnsafeBytes { fill(UnsafeMutableRawBufferPointer(digest), with: $0) }
             initialized = count
         }
-    }
-
-    /// Writes the digest of `bytes` to the beginning of `digest`.
-    static func fill(_ digest: UnsafeMutableRawBufferPointer, with bytes: UnsafeRawBufferPointer) {
-        let status = crypto_generichash(digest.start, byteCount, bytes.start, UInt64(bytes.count), nil, 0)
-        precondition(status == 0, "crypto_generichash failed with \(status)")
     }
 
     /// Writes the digest of `bytes` to `digest`, which may have 16 to 64 bytes.
@@ -36,14 +30,14 @@ package enum Blake2b {
     ///   - key: 16 to 64 bytes; `nil` for a plain digest.
     package static func fill(
         _ digest: UnsafeMutableRawBufferPointer,
-        with bytes: [UInt8],
-        key: UnsafeRawBufferPointer?
+        with bytes: UnsafeRawBufferPointer,
+        key: UnsafeRawBufferPointer? = nil
     ) {
         Sodium.prepare()
         let status = crypto_generichash(
             digest.start,
             digest.count,
-            bytes,
+            bytes.start,
             UInt64(bytes.count),
             key?.start,
             key?.count ?? 0

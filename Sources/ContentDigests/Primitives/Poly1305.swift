@@ -27,9 +27,9 @@ final class Poly1305: @unchecked Sendable {
         key.deallocate()
     }
 
-    /// Writes the message's tag to the beginning of `tag`.
+    /// Writes the message's tag to `tag`.
     func fill(_ tag: UnsafeMutableRawBufferPointer, with message: UnsafeRawBufferPointer) {
-        precondition(tag.count >= Self.tagBytes, "a tag can't have \(tag.count) bytes")
+        precondition(tag.count == Self.tagBytes, "a tag can't have \(tag.count) bytes")
         let status = crypto_onetimeauth(
             tag.start,
             message.start,

@@ -93,7 +93,7 @@ package struct StateDigest: Hashable, Sendable {
     private static func hash(_ bytes: [UInt8], _ key: Key) -> [UInt64] {
         var words: [UInt64] = [0, 0, 0, 0]
         words.withUnsafeMutableBytes { digest in
-            key.bytes.withUnsafeBytes { Blake2b.fill(digest, with: bytes, key: $0) }
+            key.bytes.withUnsafeBytes { key in bytes.withUnsafeBytes { Blake2b.fill(digest, with: $0, key: key) } }
         }
         for index in words.indices { words[index] = UInt64(littleEndian: words[index]) }
         return words
