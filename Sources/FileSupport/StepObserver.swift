@@ -5,17 +5,13 @@ package struct StepObserver: Sendable {
     private let observe: (@Sendable (_ step: String) throws -> Void)?
 
     /// Observes nothing.
-    package static let none = StepObserver(observe: nil)
-
-    private init(observe: (@Sendable (_ step: String) throws -> Void)?) {
-        self.observe = observe
-    }
+    package static let none = StepObserver(nil)
 
     /// Creates an observer.
     ///
     /// - Parameter observe: Called with the name of each step; an error that it throws ends the change there.
-    package init(_ observe: @escaping @Sendable (_ step: String) throws -> Void) {
-        self.init(observe: observe)
+    package init(_ observe: (@Sendable (_ step: String) throws -> Void)?) {
+        self.observe = observe
     }
 
     /// Called when a step is reached.
