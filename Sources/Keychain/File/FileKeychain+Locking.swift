@@ -11,7 +11,7 @@ extension FileKeychain {
     /// - Returns: The kind of lock.
     /// - Throws: ``KeychainError``.
     public func lockKind() async throws -> KeychainLock.Kind? {
-        try await runBlocking(on: executor) { [database] in try database.wrappedKey()?.kind }
+        try await wrappedKey()?.kind
     }
 
     /// Unlocks the keychain until ``lock()`` is called; a new keychain gets this lock.

@@ -83,7 +83,7 @@ public actor FileKeychain: KeychainServices {
         return try await write { keychain in
             let former = try keychain.row(key, isSynchronizable: item.isSynchronizable)
             guard former?.isTombstone ?? true else { throw KeychainError.duplicate(key) }
-            guard try keychain.counts().items < KeychainLimits.items else { throw KeychainError.full }
+            guard try keychain.count(ofTombstones: false) < KeychainLimits.items else { throw KeychainError.full }
             try keychain.edit(key, isSynchronizable: item.isSynchronizable, to: secret)
             return key.item(isSynchronizable: item.isSynchronizable)
         }
@@ -131,7 +131,7 @@ public actor FileKeychain: KeychainServices {
         try await write { [entitlements] keychain in
             let rows = try keychain.items(matching: query, entitlements)
             let count = rows.count(where: \.isSynchronizable)
-            guard try keychain.counts().tombstones + count <= KeychainLimits.tombstones else {
+            guard try keychain.count(ofTombstones: true) + count <= KeychainLimits.tombstones else {
                 throw KeychainError.full
             }
             for row in rows {

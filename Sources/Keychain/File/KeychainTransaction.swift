@@ -133,11 +133,10 @@ struct KeychainTransaction {
         return try rows.map(Self.item)
     }
 
-    /// Returns the numbers of items and tombstones.
-    func counts() throws -> (items: Int, tombstones: Int) {
-        let tombstones = try Int.fetchOne(db, sql: "SELECT count(*) FROM item WHERE isTombstone != 0") ?? 0
-        let items = try Int.fetchOne(db, sql: "SELECT count(*) FROM item WHERE isTombstone = 0") ?? 0
-        return (items, tombstones)
+    /// Returns the number of tombstones, or of items.
+    func count(ofTombstones: Bool) throws -> Int {
+        let sql = "SELECT count(*) FROM item WHERE (isTombstone != 0) = ?"
+        return try Int.fetchOne(db, sql: sql, arguments: [ofTombstones]) ?? 0
     }
 
     /// Returns the secret of an item; `nil` for an authentic tombstone.
