@@ -37,35 +37,12 @@ public struct KeychainFile: Hashable, Sendable {
     /// Items and tombstones.
     let entries: [ItemKey: ItemEntry]
 
-    init(replica: UUID, publication: UUID, seen: [UUID: UInt64], entries: [ItemKey: ItemEntry]) {
-        self.replica = replica
-        self.publication = publication
-        self.seen = seen
-        self.entries = entries
-    }
-
     /// Whether the file contains an edit.
     func hasSeen(_ stamp: Stamp) -> Bool { stamp.counter <= seen[stamp.replica, default: 0] }
 
     /// Whether replacing this file with the other would tell other clients nothing new.
     func saysTheSame(as other: KeychainFile) -> Bool {
         replica == other.replica && seen == other.seen && entries == other.entries
-    }
-
-    /// Opens a client's file.
-    ///
-    /// - Parameters:
-    ///   - sealed: The file, as it was downloaded.
-    ///   - key: The application's key.
-    ///   - application: The application's identifier.
-    ///   - client: The client whose file it must be.
-    /// - Throws: `CryptographyError` if it wasn't sealed as this client's file; ``KeychainError/Code/corrupt`` or
-    ///   ``KeychainError/Code/unsupportedFormat`` if its content isn't a keychain file's.
-    public init(opening sealed: [UInt8], with key: EpochKey, application: String, client: String) throws {
-        let context = Self.context(application: application, client: client)
-        var content = try key.open(sealed, as: context, upTo: Self.maximumBytes)
-        defer { content.wipe() }
-        try self.init(content)
     }
 
     /// Seals the file as a client's keychain file.
@@ -88,6 +65,24 @@ public struct KeychainFile: Hashable, Sendable {
 
     private static func context(application: String, client: String) -> SealedContext {
         SealedContext(application: application, role: "keychain", client: client)
+    }
+}
+
+extension KeychainFile {
+    /// Opens a client's file.
+    ///
+    /// - Parameters:
+    ///   - sealed: The file, as it was downloaded.
+    ///   - key: The application's key.
+    ///   - application: The application's identifier.
+    ///   - client: The client whose file it must be.
+    /// - Throws: `CryptographyError` if it wasn't sealed as this client's file; ``KeychainError/Code/corrupt`` or
+    ///   ``KeychainError/Code/unsupportedFormat`` if its content isn't a keychain file's.
+    public init(opening sealed: [UInt8], with key: EpochKey, application: String, client: String) throws {
+        let context = Self.context(application: application, client: client)
+        var content = try key.open(sealed, as: context, upTo: Self.maximumBytes)
+        defer { content.wipe() }
+        try self.init(content)
     }
 }
 

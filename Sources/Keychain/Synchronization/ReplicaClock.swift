@@ -14,33 +14,17 @@ struct ReplicaClock: Hashable, Sendable {
     /// The current identifier of this keychain.
     private(set) var replica: UUID
     /// The greatest counter that this keychain knows of.
-    private(set) var counter: UInt64
+    private(set) var counter: UInt64 = 0
+    /// The counter up to which this replica's edits are known to be published.
+    private(set) var published: UInt64 = 0
+    /// The number of edits of items of this device alone.
+    private(set) var version: UInt64 = 0
     /// The counter of each replica up to which its edits are contained here.
     ///
     /// An edit that was overruled, or that all clients have forgotten, counts as contained.
-    private(set) var seen: [UUID: UInt64]
-    /// The counter up to which this replica's edits are known to be published.
-    private(set) var published: UInt64
+    private(set) var seen: [UUID: UInt64] = [:]
     /// The publications that this keychain has prepared, the newest last.
-    private(set) var publications: [UUID]
-    /// The number of edits of items of this device alone.
-    private(set) var version: UInt64
-
-    init(
-        replica: UUID,
-        counter: UInt64 = 0,
-        published: UInt64 = 0,
-        version: UInt64 = 0,
-        seen: [UUID: UInt64] = [:],
-        publications: [UUID] = []
-    ) {
-        self.replica = replica
-        self.counter = counter
-        self.published = published
-        self.version = version
-        self.seen = seen
-        self.publications = publications
-    }
+    private(set) var publications: [UUID] = []
 
     /// Whether an edit is contained here.
     func hasSeen(_ stamp: Stamp) -> Bool { stamp.counter <= seen[stamp.replica, default: 0] }

@@ -31,10 +31,6 @@ struct ItemEntry: Hashable, Sendable {
         }
     }
 
-    static func == (left: ItemEntry, right: ItemEntry) -> Bool {
-        left.stamp == right.stamp && left.secret == right.secret
-    }
-
     func hash(into hasher: inout Hasher) {
         hasher.combine(stamp)
     }
