@@ -191,6 +191,7 @@ let package = Package(
                 "FileSupport", "ByteCoding", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ]
         ),
         .target(

@@ -1,6 +1,7 @@
 import ByteCoding
 import FileSupport
 package import Foundation
+import SystemPackage
 
 #if canImport(Darwin)
 import Darwin
@@ -23,8 +24,8 @@ import Glibc
 /// writes without SQLite, and moving a log into the file. SQLite allows logs only on the device's own disks, whose times
 /// are of its own clock.
 package struct StoreStatus: Hashable, Sendable, Codable {
-    /// Device, inode, size and both times of every file, and then its counters; empty for a file that doesn't exist.
-    private var files: [[Int64]]
+    /// The numbers of the store and of its write-ahead log, each of which is empty for a file that is empty or doesn't exist.
+    private let files: [[Int64]]
 
     /// Reads the status of a store's files.
     ///
@@ -34,11 +35,12 @@ package struct StoreStatus: Hashable, Sendable, Codable {
     package init(ofStoreAt path: String, log: WriteAheadLog? = nil) {
         // SQLite follows symbolic links, and keeps the log next to the file itself.
         let path = path.canonicalPath ?? path
-        // A write-ahead log that is empty comes and goes with its readers.
-        files = [path, path + "-wal"].map(Self.status).map { $0.isEmpty || $0[2] > 0 ? $0 : [] }
-        // As root, SQLite sets the log's owner whenever it opens it, which changes this time.
-        if !files[1].isEmpty { files[1].replaceSubrange(5..<7, with: files[1][3..<5] + (log?.position ?? [])) }
-        if !files[0].isEmpty { files[0].append(Self.changeCounter(path)) }
+        let (store, logFile) = (try? Stat(path), try? Stat(path + "-wal"))
+        files = [
+            Self.numbers(store, \.st_ctim) { [Self.changeCounter(path)] },
+            // As root, SQLite sets the log's owner whenever it opens it, which changes the time of the last change.
+            Self.numbers(logFile, \.st_mtim) { log?.position ?? [] },
+        ]
     }
 
     /// The change counter of a database; some bytes of another file.
@@ -47,22 +49,25 @@ package struct StoreStatus: Hashable, Sendable, Codable {
         return bytes.reduce(0) { $0 << 8 | Int64($1) }
     }
 
-    private static func status(_ path: String) -> [Int64] {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return [] }
-        #if canImport(Darwin)
-        let (modified, changed) = (status.st_mtimespec, status.st_ctimespec)
-        #else
-        let (modified, changed) = (status.st_mtim, status.st_ctim)
-        #endif
+    /// A file's device, inode, size, two times and counters.
+    private static func numbers(
+        _ status: Stat?,
+        _ changed: KeyPath<Stat, timespec>,
+        counters: () -> [Int64]
+    ) -> [Int64] {
+        // A write-ahead log that is empty comes and goes with its readers.
+        guard let status, status.size > 0 else { return [] }
+        let (modified, changed) = (status.st_mtim, status[keyPath: changed])
         return [
-            Int64(truncatingIfNeeded: status.st_dev), Int64(truncatingIfNeeded: status.st_ino), Int64(status.st_size),
-            Int64(modified.tv_sec), Int64(modified.tv_nsec), Int64(changed.tv_sec), Int64(changed.tv_nsec),
-        ]
+            Int64(truncatingIfNeeded: status.deviceID.rawValue), Int64(truncatingIfNeeded: status.inode.rawValue),
+            status.size, Int64(modified.tv_sec), Int64(modified.tv_nsec), Int64(changed.tv_sec), Int64(changed.tv_nsec),
+        ] + counters()
     }
 
+    private var existing: [[Int64]] { files.filter { !$0.isEmpty } }
+
     /// The size of all files, in bytes.
-    package var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
+    package var byteCount: Int64 { existing.map(\.size).reduce(0, +) }
 
     /// Whether there is a write-ahead log that isn't empty.
     ///
@@ -70,23 +75,16 @@ package struct StoreStatus: Hashable, Sendable, Codable {
     package var hasLog: Bool { !files[1].isEmpty }
 
     /// When the store was last written; `nil` if it doesn't exist.
-    package var modified: Date? {
-        files.filter { !$0.isEmpty }.map { Self.date($0[3], $0[4]) }.max()
-    }
-
-    private static func date(_ seconds: Int64, _ nanoseconds: Int64) -> Date {
-        Date(timeIntervalSince1970: Double(seconds) + Double(nanoseconds) / 1_000_000_000)
-    }
+    package var modified: Date? { existing.map(\.modified).max() }
 
     /// The time from which on a write shows in the times of the files.
     ///
     /// Some file systems count whole or even seconds. One whose times have microseconds counts in the kernel's ticks, of
     /// at most 10 milliseconds.
     package var settled: Date {
-        let existing = files.filter { !$0.isEmpty }
-        let last = existing.flatMap { [Self.date($0[3], $0[4]), Self.date($0[5], $0[6])] }.max()
-        let step = existing.allSatisfy { $0[6] % 1_000_000 == 0 } ? 2 : Self.tick
-        return (last ?? Date(timeIntervalSince1970: 0)).addingTimeInterval(step)
+        let last = existing.flatMap { [$0.modified, $0.changed] }.max() ?? Date(timeIntervalSince1970: 0)
+        let isCoarse = existing.allSatisfy { $0.changedNanoseconds % 1_000_000 == 0 }
+        return last.addingTimeInterval(isCoarse ? 2 : Self.tick)
     }
 
     /// More than a tick of the kernel's clock, in seconds.
@@ -95,5 +93,17 @@ package struct StoreStatus: Hashable, Sendable, Codable {
     /// The status in bytes, of which two are equal if it's the same.
     package var bytes: [UInt8] {
         files.flatMap { [UInt8($0.count)] + $0.flatMap { UInt64(bitPattern: $0).littleEndianBytes } }
+    }
+}
+
+/// The numbers of a file that isn't empty.
+extension [Int64] {
+    fileprivate var size: Int64 { self[2] }
+    fileprivate var modified: Date { Self.date(self[3], self[4]) }
+    fileprivate var changed: Date { Self.date(self[5], changedNanoseconds) }
+    fileprivate var changedNanoseconds: Int64 { self[6] }
+
+    private static func date(_ seconds: Int64, _ nanoseconds: Int64) -> Date {
+        Date(timeIntervalSince1970: Double(seconds) + Double(nanoseconds) / 1_000_000_000)
     }
 }
