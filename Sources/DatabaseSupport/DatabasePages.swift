@@ -26,17 +26,13 @@ package struct DatabasePages: Sendable {
 
     /// The size of the write-ahead log in bytes; 0 if there is none.
     package static func logSize(of db: Database) throws -> Int64 {
-        try usesLog(db) ? sizeOfUsedLog(of: db) : 0
+        try db.usesLog ? sizeOfUsedLog(of: db) : 0
     }
 
     /// The size in bytes of the write-ahead log of a database that uses one; executes no statement.
     package static func sizeOfUsedLog(of db: Database) throws -> Int64 {
         // A log that can't be seen may hold anything.
         try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? .max
-    }
-
-    private static func usesLog(_ db: Database) throws -> Bool {
-        try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
     }
 
     /// Finds the pages of a read transaction that reads nothing but the database file, to which no connection writes

@@ -1,6 +1,13 @@
 package import GRDB
 import GRDBSQLite
 
+extension Database {
+    /// Whether the database uses a write-ahead log, rather than a rollback journal.
+    package var usesLog: Bool {
+        get throws { try String.fetchOne(self, sql: "PRAGMA journal_mode") == "wal" }
+    }
+}
+
 /// How far a database's write-ahead log is, as every connection sees it.
 ///
 /// A commit writes its pages into the log, waits until they are on the medium, and only then shows them to other connections. So the
@@ -16,7 +23,7 @@ package struct WriteAheadLog: Equatable {
     /// - Parameter db: A connection that has read the database.
     /// - Throws: `DatabaseError`.
     package init?(of db: Database) throws {
-        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return nil }
+        guard try db.usesLog else { return nil }
         // There are two copies of the header: a connection is writing it while they differ, and then each has another checksum.
         header = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection)?.sharedMemory(upTo: 96) ?? []
         guard !header.isEmpty else {

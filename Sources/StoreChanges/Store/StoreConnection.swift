@@ -43,7 +43,7 @@ package struct StoreConnection {
         configuration.writeTargetQueue = nil
         // With a rollback journal, a reader makes a write fail that doesn't wait.
         // `read` of a queue that the app has closed ends the process.
-        holdsApp = try app.unsafeRead { try String.fetchOne($0, sql: "PRAGMA journal_mode") } != "wal"
+        holdsApp = try !app.unsafeRead { try $0.usesLog }
         reader = try Self.hold(holdsApp ? app : nil) {
             try DatabaseQueue(path: url.path, configuration: configuration)
         }

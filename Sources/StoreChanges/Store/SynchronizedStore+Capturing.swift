@@ -94,8 +94,7 @@ extension SynchronizedStore {
         let (snapshot, status) = try store.read(movingLog: movesLog) { source, files in
             let pages = readsPages ? try replica.pages(of: source) : nil
             let view = View(db: source, pages: pages, version: files.version, time: time(ofEditsUntil: files.modified))
-            let usesLog = try String.fetchOne(source, sql: "PRAGMA journal_mode") == "wal"
-            let readsInPlace = usesLog || pages?.areMostlyUnchanged == true
+            let readsInPlace = try source.usesLog || pages?.areMostlyUnchanged == true
             let snapshot: Snapshot<Result> =
                 readsInPlace ? .captured(try body(view)) : .copied(try copy(source), view)
             // A later write shows in the status. Pages are read from a file that doesn't change in the transaction.

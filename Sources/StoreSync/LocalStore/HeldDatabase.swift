@@ -69,7 +69,7 @@ final class HeldDatabase: HeldStore, @unchecked Sendable {
     }
 
     private static func hold(_ db: Database) throws -> DatabasePages? {
-        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return nil }
+        guard try db.usesLog else { return nil }
         return try DatabasePages.hold(db)
     }
 

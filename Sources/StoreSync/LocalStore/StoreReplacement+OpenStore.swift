@@ -23,7 +23,7 @@ extension StoreReplacement {
         defer { try? source.close() }
         try source.read { source in
             try destination.inDatabase { destination in
-                if try String.fetchOne(destination, sql: "PRAGMA journal_mode") == "wal" {
+                if try destination.usesLog {
                     try refuseOtherPageSize(of: source, for: destination)
                     try write(source, besideReadersOf: destination)
                 } else {

@@ -128,7 +128,7 @@ struct StoreReplacement {
         try db.inTransaction(.exclusive) { .commit }
         try store.steps.reached("store locked")
         try check(db)
-        let usesLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
+        let usesLog = try db.usesLog
         do {
             // The store keeps its kind of journal on this device, even if this process dies.
             if usesLog { try Self.markLog(of: store) }
