@@ -17,9 +17,8 @@ package enum DatabaseFault: Sendable {
 
     /// Says that the schema of a store has what this version of SQLite doesn't know, and what to do.
     package static func unknownSchema(of store: String, _ error: any Error) -> String {
-        let (version, reason) = (
-            String(cString: sqlite3_libversion()), (error as? DatabaseError)?.message ?? "\(error)"
-        )
+        let version = String(cString: sqlite3_libversion())
+        let reason = (error as? DatabaseError)?.message ?? "\(error)"
         return """
             SQLite \(version) can't read the schema of \(store): \(reason). The app may have written it with a newer SQLite, \
             which synchronizing its records needs too. The store can be pushed and pulled as a whole.
@@ -47,21 +46,20 @@ extension DatabaseError {
         switch extendedResultCode {
         case .SQLITE_FORMAT: return .damage
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-            if let fault = DatabaseQueue.fault(inDatabaseAt: path) { return fault }
+            if let fault = DatabaseFault.found(inDatabaseAt: path) { return fault }
             // A failed read gives no extended code, which names what SQLite found in the pages.
             return extendedResultCode == resultCode ? .reading : nil
         case .SQLITE_IOERR_READ, .SQLITE_IOERR_SHORT_READ, .SQLITE_IOERR_FSTAT, .SQLITE_IOERR_ACCESS,
-            .SQLITE_IOERR_SEEK,
-            .SQLITE_IOERR_DATA, .SQLITE_IOERR_CORRUPTFS:
+            .SQLITE_IOERR_SEEK, .SQLITE_IOERR_DATA, .SQLITE_IOERR_CORRUPTFS:
             return .reading
         default: return nil
         }
     }
 }
 
-extension DatabaseQueue {
+extension DatabaseFault {
     /// What SQLite finds in a database that it can read; `nil` if there is nothing wrong with it.
-    fileprivate static func fault(inDatabaseAt path: String) -> DatabaseFault? {
+    fileprivate static func found(inDatabaseAt path: String) -> DatabaseFault? {
         do {
             return try check(path, .ofThisPackage) { db in
                 try String.fetchAll(db, sql: "PRAGMA integrity_check(1)") == ["ok"] ? nil : .damage
