@@ -1,19 +1,17 @@
 """The remotes of a benchmark: a folder, and servers on this machine. Each yields storesync's options and environment."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-loader = importlib.machinery.SourceFileLoader("buckets", str(Path(__file__).parent.with_name("buckets")))
-buckets = importlib.util.module_from_spec(importlib.util.spec_from_loader("buckets", loader))
-loader.exec_module(buckets)
+from scripts import script
+
+buckets = script("buckets")
+WEED = buckets.WEED
 
 
 @contextlib.contextmanager
@@ -24,7 +22,6 @@ def folder(place, _):
 
 @contextlib.contextmanager
 def seaweedfs(place, weed):
-    if not os.access(weed, os.X_OK): sys.exit("SeaweedFS isn't installed: run .ci/prepare, or name it with --weed")
     with buckets.server(weed, place) as endpoint:
         yield ["--remote", "s3://benchmark/devices", "--endpoint", endpoint], {
             "AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET, "AWS_REGION": "us-east-1"}

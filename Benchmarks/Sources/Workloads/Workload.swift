@@ -115,7 +115,6 @@ struct Dependencies: Sequence {
         count = layer == 0 ? 0 : 3
     }
 
-    var isEmpty: Bool { count == 0 }
     var underestimatedCount: Int { count }
 
     func makeIterator() -> some IteratorProtocol<Int> {
