@@ -1,7 +1,7 @@
 import StoreSync
 
-/// A file that a list couldn't read, as JSON.
-struct UnreadableFile: Encodable {
+/// What is wrong with a file on the remote, as JSON.
+struct FileProblem: Encodable {
     let path: String
     let code: String
     let message: String
@@ -10,6 +10,12 @@ struct UnreadableFile: Encodable {
         path = file.path
         code = "\(file.code)"
         message = file.message
+    }
+
+    init(_ problem: VerificationReport.Problem) {
+        path = problem.path
+        code = problem.code
+        message = problem.message
     }
 }
 

@@ -28,7 +28,7 @@ struct ListClients: AsyncParsableCommand {
         let application: String
         let document: String?
         let clients: [Client]
-        let unreadable: [UnreadableFile]
+        let unreadable: [FileProblem]
 
         init(_ list: ClientList) {
             application = list.application.rawValue
@@ -42,7 +42,7 @@ struct ListClients: AsyncParsableCommand {
                     lastSync: $0.lastSync
                 )
             }
-            unreadable = list.unreadable.map(UnreadableFile.init)
+            unreadable = list.unreadable.map(FileProblem.init)
         }
     }
 

@@ -30,7 +30,7 @@ struct ListDocuments: AsyncParsableCommand {
 
         let application: String
         let documents: [Document]
-        let unreadable: [UnreadableFile]
+        let unreadable: [FileProblem]
 
         init(_ list: DocumentList) {
             application = list.application.rawValue
@@ -47,7 +47,7 @@ struct ListDocuments: AsyncParsableCommand {
                     }
                 )
             }
-            unreadable = list.unreadable.map(UnreadableFile.init)
+            unreadable = list.unreadable.map(FileProblem.init)
         }
     }
 

@@ -1,7 +1,4 @@
 import ArgumentParser
-import Operations
-import RemoteStorage
-import StoreSync
 
 /// `storesync remove`: removes documents, clients, and all data of an application.
 struct Remove: AsyncParsableCommand {

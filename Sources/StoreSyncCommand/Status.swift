@@ -140,7 +140,7 @@ struct Status: AsyncParsableCommand {
         let remote: Remote
         let clients: [Client]
         let documents: [Document]
-        let unreadable: [UnreadableFile]
+        let unreadable: [FileProblem]
 
         init(_ status: ApplicationStatus, _ remote: Remote) {
             self.remote = remote
@@ -157,7 +157,7 @@ struct Status: AsyncParsableCommand {
                     hasKeys: $0.hasKeys
                 )
             }
-            unreadable = status.unreadable.map(UnreadableFile.init)
+            unreadable = status.unreadable.map(FileProblem.init)
             clients = status.clients.map {
                 Client(
                     client: $0.client.rawValue,

@@ -16,15 +16,10 @@ struct Verify: AsyncParsableCommand {
     @OptionGroup var options: CommonOptions
 
     private struct Result: Encodable {
-        struct Problem: Encodable {
-            let path: String
-            let code: String
-            let message: String
-        }
         var command = "verify"
         let files: Int
         let bytes: Int64
-        let problems: [Problem]
+        let problems: [FileProblem]
         let warnings: [String]
         let repaired: [String]
     }
@@ -37,9 +32,7 @@ struct Verify: AsyncParsableCommand {
                 Result(
                     files: report.files,
                     bytes: report.bytes,
-                    problems: report.problems.map {
-                        Result.Problem(path: $0.path, code: $0.code, message: $0.message)
-                    },
+                    problems: report.problems.map(FileProblem.init),
                     warnings: report.warnings,
                     repaired: report.repaired
                 ),
