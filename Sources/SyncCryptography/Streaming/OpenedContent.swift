@@ -16,28 +16,12 @@ where Source.Element == [UInt8] {
     /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 
-    private let source: Source
-    private let key: EpochKey
-    private let context: SealedContext
-    private let salt: [UInt8]?
-    private let workers: SealingWorkers
-    private let onEnd: (@Sendable (ContentSummary) -> Void)?
-
-    fileprivate init(
-        _ source: Source,
-        _ key: EpochKey,
-        _ context: SealedContext,
-        _ salt: [UInt8]?,
-        _ workers: SealingWorkers,
-        _ onEnd: (@Sendable (ContentSummary) -> Void)?
-    ) {
-        self.source = source
-        self.key = key
-        self.context = context
-        self.salt = salt
-        self.workers = workers
-        self.onEnd = onEnd
-    }
+    fileprivate let source: Source
+    fileprivate let key: EpochKey
+    fileprivate let context: SealedContext
+    fileprivate let salt: [UInt8]?
+    fileprivate let workers: SealingWorkers
+    fileprivate let onEnd: (@Sendable (ContentSummary) -> Void)?
 
     /// Starts a pass.
     public func makeAsyncIterator() -> Iterator {
@@ -74,7 +58,14 @@ where Source.Element == [UInt8] {
             do {
                 try Task.checkCancellation()
                 let codec = try await begun()
-                while window.isOpen, failure == nil { try await submitChunk(codec) }
+                while window.isOpen, failure == nil {
+                    do {
+                        try await submitChunk(codec)
+                    } catch {
+                        try Task.checkCancellation()
+                        failure = error
+                    }
+                }
                 guard let (index, opened) = try await window.next() else {
                     if let failure { throw failure }
                     isOver = true
@@ -109,15 +100,6 @@ where Source.Element == [UInt8] {
         }
 
         private mutating func submitChunk(_ codec: ChunkCodec) async throws {
-            do {
-                try await submitChunk(of: codec)
-            } catch {
-                try Task.checkCancellation()
-                failure = error
-            }
-        }
-
-        private mutating func submitChunk(of codec: ChunkCodec) async throws {
             var bytes = try await sealed.take(ChunkRecord.wordBytes)
             guard bytes.count == ChunkRecord.wordBytes else { throw CryptographyError.truncated }
             let record = try ChunkRecord(bytes[...], in: codec.header)
@@ -160,6 +142,6 @@ extension EpochKey {
         on workers: SealingWorkers,
         onEnd: (@Sendable (ContentSummary) -> Void)? = nil
     ) -> OpenedContent<Source> where Source.Element == [UInt8] {
-        OpenedContent(source, self, context, salt, workers, onEnd)
+        OpenedContent(source: source, key: self, context: context, salt: salt, workers: workers, onEnd: onEnd)
     }
 }

@@ -21,25 +21,11 @@ where Source.Element == [UInt8] {
     /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 
-    private let source: Source
-    private let codec: ChunkCodec
-    private let pages: PageHash
-    private let workers: SealingWorkers
-    private let onEnd: (@Sendable (ContentSummary) -> Void)?
-
-    fileprivate init(
-        _ source: Source,
-        _ codec: ChunkCodec,
-        _ pages: PageHash,
-        _ workers: SealingWorkers,
-        _ onEnd: (@Sendable (ContentSummary) -> Void)?
-    ) {
-        self.source = source
-        self.codec = codec
-        self.pages = pages
-        self.workers = workers
-        self.onEnd = onEnd
-    }
+    fileprivate let source: Source
+    fileprivate let codec: ChunkCodec
+    fileprivate let pages: PageHash
+    fileprivate let workers: SealingWorkers
+    fileprivate let onEnd: (@Sendable (ContentSummary) -> Void)?
 
     /// Starts a pass.
     public func makeAsyncIterator() -> Iterator {
@@ -140,7 +126,13 @@ extension EpochKey {
         on workers: SealingWorkers,
         onEnd: (@Sendable (ContentSummary) -> Void)? = nil
     ) -> SealedContent<Source> where Source.Element == [UInt8] {
-        SealedContent(source, ChunkCodec(sealing: context, with: self, options: options), pageHash, workers, onEnd)
+        SealedContent(
+            source: source,
+            codec: ChunkCodec(sealing: context, with: self, options: options),
+            pages: pageHash,
+            workers: workers,
+            onEnd: onEnd
+        )
     }
 
     /// The size of a file's salt, in bytes.
