@@ -2,7 +2,7 @@ package import GRDB
 import GRDBSQLite
 
 /// Why what a database's file holds can't be used.
-package enum DatabaseFault: Sendable {
+package enum DatabaseFault {
     /// The file is damaged, isn't a database, or holds what this package doesn't write.
     case damage
     /// Reading the file failed.

@@ -130,7 +130,7 @@ package final class OpenFile: Sendable {
     // MARK: Locks
 
     /// Whether other open files may hold the lock at the same time.
-    package enum LockMode: Sendable {
+    package enum LockMode {
         case shared, exclusive
     }
 

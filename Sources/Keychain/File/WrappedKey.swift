@@ -3,7 +3,7 @@ import SyncCryptography
 import ThreadSupport
 
 /// A keychain's key as stored in its file, wrapped by the lock.
-struct WrappedKey: Sendable, Equatable {
+struct WrappedKey: Sendable {
     /// Distinguishes the key from former keys: every change of the lock creates another key.
     let epoch: UUID
     let kind: KeychainLock.Kind

@@ -5,7 +5,7 @@ import SyncCryptography
 /// Reads untrusted bytes field by field, and never beyond their end.
 struct ByteReader {
     /// An error that says why bytes are malformed.
-    struct Malformed: Error, Hashable {
+    struct Malformed: Error {
         let reason: String
     }
 

@@ -5,11 +5,11 @@ import Foundation
 /// A keychain that has seen an edit isn't deceived by an older file. But a blitz makes it forget the edits that it has seen, and
 /// an older file would then bring back items that were deleted later. The edits in a client's file only increase as long as the
 /// keychain keeps its replica identifier. So a file with fewer edits than its predecessor is older, or of a former replica.
-package struct KeychainFileMemory: Hashable, Sendable, Codable {
+package struct KeychainFileMemory: Equatable, Sendable, Codable {
     /// The number of former replica identifiers that are remembered for each client.
     static let rememberedLives = 64
 
-    private struct Reading: Hashable, Sendable, Codable {
+    private struct Reading: Equatable, Sendable, Codable {
         var replica: UUID
         var seen: [UUID: UInt64]
         /// The former replica identifiers, the newest last.

@@ -5,7 +5,7 @@ import Foundation
 /// A value type without input or output. Two replicas that have seen the same edits hold the same items, in whatever order they
 /// saw them. An item's last edit overrules its earlier edits. If a file doesn't hold an item but has seen its edit, the item was
 /// deleted and all clients knew of it. So tombstones can be removed for good, even if an old file reappears later.
-struct KeychainReplica: Hashable, Sendable {
+struct KeychainReplica: Equatable, Sendable {
     var clock: ReplicaClock
     var entries: [ItemKey: ItemEntry] = [:]
 

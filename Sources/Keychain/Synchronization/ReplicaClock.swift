@@ -5,7 +5,7 @@ import Foundation
 /// A replica is a keychain for as long as it keeps one replica identifier. Its stamps count its edits under that identifier. So
 /// a replica that has seen a stamp has also seen each earlier edit, or knows how it ended. When that would no longer be true,
 /// the keychain takes a new identifier.
-struct ReplicaClock: Hashable, Sendable {
+struct ReplicaClock: Equatable, Sendable {
     /// The limit that all counters are below: this number is still exact in every language.
     static let end: UInt64 = 1 << 53
     /// The number of its own publications that a keychain remembers.

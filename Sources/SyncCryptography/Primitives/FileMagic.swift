@@ -1,7 +1,7 @@
 import ByteCoding
 
 /// The first 16 bytes of a file: its kind in ASCII, padded with zeros.
-struct FileMagic: Hashable, Sendable {
+struct FileMagic: Sendable {
     static let byteCount = 16
     /// The size of the magic and of the version after it, in bytes.
     static let startByteCount = byteCount + 2

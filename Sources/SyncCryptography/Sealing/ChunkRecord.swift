@@ -1,7 +1,7 @@
 import ByteCoding
 
 /// The layout of a chunk in a sealed file: a word of 4 bytes, then the nonce, the ciphertext and its tag.
-struct ChunkRecord: Hashable, Sendable {
+struct ChunkRecord: Sendable {
     /// The size of the word and the nonce, in bytes.
     static let headByteCount = wordBytes + XChaCha20Poly1305.nonceBytes
     static let wordBytes = 4

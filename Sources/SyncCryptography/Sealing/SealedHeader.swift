@@ -3,7 +3,7 @@ import ContentDigests
 import Foundation
 
 /// The first 104 bytes of a sealed file, which the article <doc:Formats> describes.
-struct SealedHeader: Hashable, Sendable {
+struct SealedHeader: Sendable {
     static let byteCount = checkOffset + checkBytes
     static let saltBytes = 32
     static let checkBytes = 32
