@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -24,5 +25,14 @@ struct FileReceiverTests {
         }
         try await receiving.value
         #expect(try url.resourceValues(forKeys: [.fileSizeKey]).fileSize == (start == 0 ? 5_000 : 4_500))
+    }
+
+    @Test("A download that another program removes before it's compared can be tried again")
+    func removed() async throws {
+        let url = store.file("download")
+        let error = await #expect(throws: StoreSyncError.self) {
+            try await ContentRoot.of(fileAt: url, .plain, on: nil)
+        }
+        #expect(error?.code == .busy && error?.message.contains("removed by another program") == true)
     }
 }

@@ -95,11 +95,14 @@ struct StoreReplacement {
             ?? (store.isDatabase && access(store.url.path, W_OK) != 0)
     }
 
-    /// The error for a store with changes that its replacement would lose.
+    /// The error for a store that was written meanwhile: the next pull tells edits from the work of another pull.
     var localChanges: StoreSyncError {
         StoreSyncError(
             .localChanges,
-            "\(store.path) was changed while its replacement was downloaded. Push it first, or pull with --overwrite to lose these changes."
+            """
+            \(store.path) was changed or replaced by another program while its replacement was downloaded. Pull again: that \
+            tells whether edits would be lost.
+            """
         )
     }
 

@@ -12,14 +12,15 @@ extension ContentRoot {
         return hasher.finalize()
     }
 
-    /// Digests a file of this device, on all cores.
+    /// Digests a download, on all cores.
     ///
     /// - Parameters:
     ///   - url: The file.
     ///   - pages: How its pages are digested.
     ///   - executor: The executor that reads it.
     /// - Returns: Its length in bytes, and its root.
-    /// - Throws: ``StoreSyncError/Code/cannotWrite`` if the file can't be read; `CancellationError`.
+    /// - Throws: ``StoreSyncError/Code/cannotWrite`` if the file can't be read, ``StoreSyncError/Code/busy`` if it was removed;
+    ///   `CancellationError`.
     static func of(
         fileAt url: URL,
         _ pages: PageHash,
@@ -27,8 +28,12 @@ extension ContentRoot {
     ) async throws -> (byteCount: Int64, root: ContentRoot) {
         let (file, byteCount) = try await runBlocking(on: executor) {
             try StoreSnapshot.reading(url, or: .cannotWrite) {
-                let file = try OpenFile(path: url.path, O_RDONLY)
-                return (file, try file.status().size)
+                do {
+                    let file = try OpenFile(path: url.path, O_RDONLY)
+                    return (file, try file.status().size)
+                } catch let error as Errno where error == .noSuchFileOrDirectory {
+                    throw StoreSyncError.downloadRemoved(url.path)
+                }
             }
         }
         let digests = try await FileDigester(pages).digests(ofBytes: byteCount, on: executor) { offset, count in

@@ -146,6 +146,17 @@ struct StoreReplacementTests {
         #expect(code(.absent) == .localChanges)
     }
 
+    @Test("A pull says to pull again if another pull creates its store meanwhile, since no edits may be at risk")
+    func createdMeanwhile() throws {
+        let error = #expect(throws: StoreSyncError.self) {
+            try replace(.absent) { [url, new] in
+                if $0 == "before the rename" { try Store.write(new.sorted(), to: url) }
+            }
+        }
+        #expect(error?.code == .localChanges)
+        #expect(error?.message.contains("Pull again: that tells whether edits") == true, "\(error as Any)")
+    }
+
     @Test("A dead process's log with pages that were never checkpointed is compared, and removed by the replacement")
     func deadWriterWithLog() async throws {
         try Store.write(old.sorted(), to: url)
