@@ -59,9 +59,12 @@ extension StoreSyncError {
 
     /// Translates an error number of this device's file system from writing `path`.
     init(writing path: String, errno code: Int32) {
+        let advice =
+            code == ENOENT
+            ? "It or its folder was removed or renamed meanwhile. Try again." : "Make room or check the permissions."
         self.init(
             .cannotWrite,
-            "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions.",
+            "\(path) can't be written on this device: \(String(cString: strerror(code))). \(advice)",
             cause: Errno(rawValue: code)
         )
     }

@@ -162,6 +162,16 @@ struct FileLockTests {
         for lock in locks { lock.release() }
     }
 
+    @Test("A lock in a state directory that was removed meanwhile says so, and blames neither permissions nor space")
+    func removedDirectory() throws {
+        // The database, which is open, still counts the lock.
+        try state.lock(diary, .exclusive).release()
+        try FileManager.default.removeItem(at: fixture.url)
+        let error = #expect(throws: StoreSyncError.self) { try state.lock(diary, .exclusive) }
+        #expect(error?.code == .cannotWrite)
+        #expect(error?.message.contains("was removed or renamed meanwhile. Try again.") == true, "\(error as Any)")
+    }
+
     @Test("D12: A state directory's lock is released when the process that holds it is killed")
     func killedHolder() async throws {
         try state.lock(diary, .exclusive).release()
