@@ -87,14 +87,15 @@ public actor WholeStoreDownloadOperation: Operation {
 
     private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
         async let refusal: Void = refuseSynchronizedDocument(store, context)
+        // Before the listing: another pull or a push of this device may end meanwhile.
+        let memory = try await context.blocking { [state, key, document] in
+            try state.rollbackMemory(for: key, document.integrityKey)
+        }
         let published = try await UploadCatalog(hooks, document).read()
         try await refusal
-        let (record, memory) = try await context.blocking { [state, key, document] in
+        let record = try await context.blocking { [state, key] in
             try state.adoptInterruptedUploads(published.manifests, document: key)
-            return (
-                try state.locate(store, document: key),
-                try state.rollbackMemory(for: key, document.integrityKey)
-            )
+            return try state.locate(store, document: key)
         }
         let plan = try await plan(for: store, published, memory, context)
         let local = try await localState(of: plan, record, context)

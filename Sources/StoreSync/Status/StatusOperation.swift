@@ -37,7 +37,14 @@ public actor StatusOperation: Operation {
     ///   `CancellationError`.
     public func main(_ context: OperationContext) async throws -> ApplicationStatus {
         try await translatingErrors {
-            let own = try await context.blocking { [access] in try access.state.peekClientIdentifier(for: access.key) }
+            // Before the listing: a push of this device may create a document meanwhile.
+            let (own, known) = try await context.blocking { [self] in
+                let documents = try state.documents(of: access.key)
+                return (
+                    try state.peekClientIdentifier(for: access.key),
+                    try documents.map { ($0, try state.integrityKey(for: access.key($0)) ?? "") }
+                )
+            }
             async let exists = applicationHooks.applicationDirectoryExists(hierarchy)
             async let encryption = EncryptionFiles.fetch(applicationHooks, hierarchy)
             async let clients = applicationHooks.listClients(hierarchy)
@@ -47,7 +54,7 @@ public actor StatusOperation: Operation {
             let (clientNames, documentNames) = try await (clients, documents)
             let reader = HierarchyReader(hierarchy: hierarchy, seal: seal, backend: access.backend)
             async let clientInfos = reader.clients(clientNames)
-            async let lost = lostDocuments(besides: documentNames, seal, context)
+            async let lost = lostDocuments(among: known.filter { !documentNames.contains($0.0) }, seal)
             let listed = try await self.documents(documentNames, of: clientNames, reader, context)
             let infos = try await clientInfos
             return ApplicationStatus(
@@ -97,6 +104,8 @@ public actor StatusOperation: Operation {
     private struct Listed: Sendable {
         var entry: HierarchyReader.Document
         var published: PublishedStores
+        /// The uploads that this device knew before the listing.
+        var memory: RollbackMemory
 
         var document: RemoteIdentifier { entry.document }
         var info: Reading<DocumentInfo> { entry.info }
@@ -116,6 +125,14 @@ public actor StatusOperation: Operation {
         _ context: OperationContext
     ) async throws -> [DocumentPart] {
         let hooks = access.backend.wholeStoreDownloadHooks
+        // Before the listing: a push or a pull of this device may end meanwhile.
+        let memories = try await context.blocking { [self] in
+            try documents.map { document in
+                let key = access.key(document)
+                guard let integrityKey = try state.integrityKey(for: key) else { return RollbackMemory() }
+                return try state.rollbackMemory(for: key, integrityKey)
+            }
+        }
         async let published = documents.concurrentMap { [hierarchy] in
             try await PublishedStores.list(hooks, hierarchy.document($0))
         }
@@ -123,7 +140,9 @@ public actor StatusOperation: Operation {
         async let recentSyncs = reader.recentSyncs(of: entries)
         async let removals = reader.interruptedRemovals(among: entries)
         async let synchronizing = entries.concurrentMap { try await reader.synchronizingClients(of: $0) }
-        let listed = zip(entries, try await published).map(Listed.init)
+        let listed = zip(zip(entries, try await published), memories).map {
+            Listed(entry: $0.0, published: $0.1, memory: $1)
+        }
         let manifests = try await manifests(listed, hooks, reader.seal, context)
         let (interrupted, times) = try await (removals, recentSyncs)
         let synchronized = Dictionary(zip(documents, try await synchronizing)) { first, _ in first }
@@ -164,22 +183,16 @@ public actor StatusOperation: Operation {
         return DocumentPart(
             document: document,
             clients: listed.entry.clients,
-            unreadable: try unreadable + missing(from: listed, manifests)
+            unreadable: unreadable + missing(from: listed, manifests)
         )
     }
 
     /// The documents that this device knows and that are missing, without an authentic note on their deletion.
     private func lostDocuments(
-        besides listed: [RemoteIdentifier],
-        _ seal: ApplicationSeal,
-        _ context: OperationContext
+        among missing: [(RemoteIdentifier, String)],
+        _ seal: ApplicationSeal
     ) async throws -> [ApplicationStatus.Unreadable] {
-        let known = try await context.blocking { [self] in
-            try state.documents(of: access.key).filter { !listed.contains($0) }.map {
-                ($0, try state.integrityKey(for: access.key($0)) ?? "")
-            }
-        }
-        let lost = try await known.concurrentMap {
+        let lost = try await missing.concurrentMap {
             [documentHooks, hierarchy] document, integrityKey -> RemoteIdentifier? in
             let note = try await documentHooks.fetchDeletedDocumentNote(document, hierarchy)
             return seal.saysDeleted(note, of: document, integrityKey: integrityKey, hierarchy) ? nil : document
@@ -205,12 +218,9 @@ public actor StatusOperation: Operation {
     private nonisolated func missing(
         from listed: Listed,
         _ manifests: [StoreManifest]
-    ) throws -> [ApplicationStatus.Unreadable] {
-        let key = access.key(listed.document)
-        guard let integrityKey = try state.integrityKey(for: key) else { return [] }
+    ) -> [ApplicationStatus.Unreadable] {
         let hierarchy = hierarchy.document(listed.document)
-        let missing = try state.rollbackMemory(for: key, integrityKey).missing(from: listed.published.names, manifests)
-        return missing.map { name in
+        return listed.memory.missing(from: listed.published.names, manifests).map { name in
             let error = StoreSyncError(
                 .rolledBack,
                 """
@@ -232,10 +242,8 @@ public actor StatusOperation: Operation {
     ) async throws -> [RemoteIdentifier: [Reading<StoreManifest>]] {
         let wanted = try await context.blocking { [self] in
             try listed.flatMap { listed in
-                let key = access.key(listed.document)
-                let remembered = try state.integrityKey(for: key)
-                let memory = try remembered.map { try state.rollbackMemory(for: key, $0) }
-                let known = listed.published.names.intersection(memory?.newest ?? [])
+                let remembered = try state.integrityKey(for: access.key(listed.document))
+                let known = listed.published.names.intersection(listed.memory.newest)
                 let integrityKey = listed.info.value?.integrityKey ?? remembered ?? ""
                 return known.union(listed.published.newest).map { (listed, $0, integrityKey) }
             }

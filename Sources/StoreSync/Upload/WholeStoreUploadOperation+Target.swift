@@ -7,6 +7,7 @@ import RemoteStorage
 extension WholeStoreUploadOperation {
     /// Returns the document on the remote, compared with this device's memory.
     func target(for store: LocalStore, _ context: OperationContext) async throws -> UploadTarget {
+        // Before the listing: a pull of this device may end meanwhile.
         let memory = try await context.blocking { [state, key, document] in
             // A store that was moved is recorded under its new path, before anything is looked up by path.
             try state.locate(store, document: key)
@@ -20,7 +21,7 @@ extension WholeStoreUploadOperation {
             client: try await client(published, context),
             published: published,
             base: base,
-            missing: try await refuseRollback(published, context),
+            missing: try refuseRollback(published, memory),
             opened: memory.newest,
             incomplete: try await context.blocking { [state, key] in try state.incompletePush(for: key) }
         )
@@ -80,13 +81,7 @@ extension WholeStoreUploadOperation {
     /// whose manifest exists and doesn't open is damaged, not missing.
     ///
     /// Returns the missing uploads that this device knows.
-    private func refuseRollback(
-        _ published: PublishedStores,
-        _ context: OperationContext
-    ) async throws -> [UploadName] {
-        let memory = try await context.blocking { [state, key, document] in
-            try state.rollbackMemory(for: key, document.integrityKey)
-        }
+    private func refuseRollback(_ published: PublishedStores, _ memory: RollbackMemory) throws -> [UploadName] {
         let missing = memory.missing(from: published.names, published.manifests)
         let witnessed = Lineage.witnessed(by: published.manifests)
         guard let newest = witnessed.union(missing).max(), !request.isWhole, request.baseline == nil else {

@@ -1,0 +1,75 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Two operations of one device at the same time", .timeLimit(.minutes(60)))
+struct SharedStateTests {
+    /// What a device does while it pulls the document to another path.
+    enum Work: String, CaseIterable, CustomTestStringConvertible {
+        case pull, push, status
+
+        var testDescription: String { rawValue }
+    }
+
+    /// The codes of the errors that the work reports.
+    private static func errors(of work: Work, by device: Device) async throws -> [StoreSyncError.Code] {
+        switch work {
+        case .pull: await [code { try await device.pull().value }].compactMap(\.self)
+        case .push: await [code { try await device.push().value }].compactMap(\.self)
+        case .status: try await device.status().value.unreadable.map(\.code)
+        }
+    }
+
+    @Test(
+        "An upload that another pull of this device has seen meanwhile isn't taken for a missing one",
+        arguments: Work.allCases
+    )
+    func newUpload(work: Work) async throws {
+        var number = 0
+        while true {
+            let fixture = try Fixture()
+            let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+            try a.write("one")
+            _ = try await a.push().value
+            _ = try await b.pull().value
+            try a.write("two")
+            if work == .push { try b.write("three") }
+            // Another process of the same device.
+            let other = try fixture.device("b")
+            let connection = DyingBackend(fixture.remote)
+            await connection.meet(atRequest: number) {
+                await #expect(throws: Never.self) {
+                    _ = try await a.push().value
+                    _ = try await other.pull(fixture.folder.appending(path: "other.sqlite")).value
+                }
+            }
+            let errors = try await Self.errors(of: work, by: b.with(backend: connection))
+            #expect(!errors.contains(.rolledBack), "before request \(number)")
+            number += 1
+            guard await number < connection.requests.count else { return }
+        }
+    }
+
+    @Test("A document that this device creates meanwhile isn't missing from its status")
+    func newDocument() async throws {
+        var number = 0
+        while true {
+            let fixture = try Fixture()
+            let device = try fixture.device("device")
+            try device.write("one")
+            _ = try await device.push().value
+            let other = try fixture.device("device").with(document: RemoteIdentifier("other"))
+            let connection = DyingBackend(fixture.remote)
+            await connection.meet(atRequest: number) {
+                await #expect(throws: Never.self) { _ = try await other.registerDocument().value }
+            }
+            let status = try await device.with(backend: connection).status().value
+            #expect(status.unreadable.isEmpty, "before request \(number): \(status)")
+            number += 1
+            guard await number < connection.requests.count else { return }
+        }
+    }
+}
