@@ -7,10 +7,9 @@ import Testing
 
 @Suite("An exclusive rename in a directory")
 struct ExclusiveRenameTests {
-    private let folder = FileManager.default.temporaryDirectory.appending(path: "rename-\(UUID().uuidString)")
+    private let folder = TemporaryFolder()
 
     init() throws {
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         for name in ["one", "two"] { try Data(name.utf8).write(to: folder.appending(path: name)) }
     }
 
@@ -46,7 +45,6 @@ struct ExclusiveRenameTests {
         arguments: [[:], [.renameat2: EINVAL], [.renameat2: EINVAL, .linkat: EPERM]] as [[FileSystemCall: CInt]]
     )
     func everyFileSystem(calls: [FileSystemCall: CInt]) async throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let names = [("one", "two"), ("missing", "three"), ("one", "three")]
         guard let errors = try await rename(names, refusing: calls) else { return }
         #expect(errors == [.fileExists, .noSuchFileOrDirectory, nil])
@@ -58,7 +56,6 @@ struct ExclusiveRenameTests {
         arguments: [(EIO, .ioError), (EOPNOTSUPP, nil)] as [(CInt, Errno?)]
     )
     func lock(refusal: CInt, error: Errno?) async throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let calls: [FileSystemCall: CInt] = [.renameat2: EINVAL, .linkat: EPERM, .flock: refusal]
         guard let errors = try await rename([("one", "three")], refusing: calls) else { return }
         #expect(errors == [error])
@@ -68,7 +65,6 @@ struct ExclusiveRenameTests {
 
     @Test("A rename that can't remove the former name says so, and not that the new name existed")
     func formerName() async throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let calls: [FileSystemCall: CInt] = [.renameat2: EINVAL, .unlinkat: EPERM]
         guard let errors = try await rename([("one", "three")], refusing: calls) else { return }
         #expect(errors == [.notPermitted])

@@ -1,15 +1,12 @@
 import FileSupport
 import Foundation
 import SystemPackage
+import TestSupport
 import Testing
 
 @Suite("What a file has besides its content")
 struct FileAttributesTests {
-    private let folder = FileManager.default.temporaryDirectory.appending(path: "attributes-\(UUID().uuidString)")
-
-    init() throws {
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    }
+    private let folder = TemporaryFolder()
 
     private func file(_ name: String) throws -> String {
         let url = folder.appending(path: name)
@@ -19,7 +16,6 @@ struct FileAttributesTests {
 
     @Test("Extended attributes go to another file, empty ones too, and former ones of other names stay")
     func copies() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let (source, target) = (try file("source"), try file("target"))
         // Not every file system has them.
         guard FileAttributes.set("user.tag", to: [1, 0, 2], source) else { return }
@@ -35,7 +31,6 @@ struct FileAttributesTests {
 
     @Test("A file without attributes, and a missing file, change nothing")
     func nothing() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let target = try file("target")
         FileAttributes.copy(from: folder.appending(path: "missing").path, to: target)
         FileAttributes.copy(from: try file("source"), to: target)
@@ -46,15 +41,10 @@ struct FileAttributesTests {
 
 @Suite("A move in a directory")
 struct DirectoryMoveTests {
-    private let folder = FileManager.default.temporaryDirectory.appending(path: "move-\(UUID().uuidString)")
-
-    init() throws {
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    }
+    private let folder = TemporaryFolder()
 
     @Test("A move can change only the case of a name")
     func caseOnly() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         try Data([1]).write(to: folder.appending(path: "notes"))
         let directory = try Directory(path: folder.path)
         try directory.move("notes", to: directory, "Notes")
@@ -63,7 +53,6 @@ struct DirectoryMoveTests {
 
     @Test("A move onto a second name of the same file is refused")
     func secondName() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         try Data([1]).write(to: folder.appending(path: "one"))
         let directory = try Directory(path: folder.path)
         try directory.link("one", to: directory, "two")

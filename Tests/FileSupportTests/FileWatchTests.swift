@@ -1,12 +1,12 @@
 import FileSupport
 import Foundation
+import TestSupport
 import Testing
 import ThreadSupport
 
 @Suite("A watch of files", .timeLimit(.minutes(60)))
 final class FileWatchTests {
-    private let folder = FileManager.default.temporaryDirectory
-        .resolvingSymlinksInPath().appending(path: "file-watch-\(UUID().uuidString)")
+    private let folder = TemporaryFolder()
     private var watch: FileWatch?
     /// Whether `isExpected` was true at the time of each report.
     private let reports: AsyncStream<Bool>
@@ -15,10 +15,7 @@ final class FileWatchTests {
 
     init() throws {
         (reports, continuation) = AsyncStream.makeStream(of: Bool.self)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
-
-    deinit { try? FileManager.default.removeItem(at: folder) }
 
     private func start(_ path: String = "", database: String? = nil) throws {
         watch = try FileWatch(directory: folder.appending(path: path).path, database: database) {

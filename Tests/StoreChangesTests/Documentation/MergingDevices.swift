@@ -1,26 +1,21 @@
 import Foundation
 import GRDB
 import StoreChanges
+import TestSupport
 
 /// The laptop and the desktop of an example: two stores that begin equal, and exchange what they capture.
 final class MergingDevices {
-    private let folder = FileManager.default.temporaryDirectory.appending(
-        path: "\(UUID())",
-        directoryHint: .isDirectory
-    )
+    private let folder = TemporaryFolder()
     private var time: TimeInterval = 0
     private var captured: [String: [SyncChangeSet]] = [:]
     static let names = ["laptop", "desktop"]
 
     init(_ schema: String, _ rows: [String]) throws {
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         for device in Self.names {
             try execute([schema] + rows, on: device)
             try open(device).begin()
         }
     }
-
-    deinit { try? FileManager.default.removeItem(at: folder) }
 
     private func storeURL(_ device: String) -> URL { folder.appending(path: "\(device).sqlite") }
 

@@ -50,8 +50,7 @@ struct BaselineTests {
             }
             let set = try edited.capture()
             #expect(try edited.capture() == nil)
-            try copy.integrate(set.map { [$0] } ?? [])
-            try copy.write()
+            try copy.receive(set.map { [$0] } ?? [])
             #expect(try fixture.rows(edited) == fixture.rows(copy))
             #expect(try edited.content() == copy.content())
             #expect(try copy.capture() == nil)
@@ -91,8 +90,7 @@ struct BaselineTests {
         let set = try #require(try devices[0].capture())
         #expect(!set.changes.contains { $0.table == "tag" })
         #expect(try devices[0].capture() == nil)
-        try devices[1].integrate([set])
-        try devices[1].write()
+        try devices[1].receive([set])
         for table in ["tag", "fact", "node"] {
             let rows = try devices.map { try $0.rows("SELECT * FROM \(table)").sorted() }
             #expect(rows[0] == rows[1])

@@ -36,8 +36,7 @@ struct ChangedReferenceTests {
         try laptop.integrate([])
         try laptop.capture(at: 50)
         try laptop.write()
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         #expect(try phone.content() == laptop.content())
         for device in [laptop, phone] { #expect(try device.capture() == nil) }
     }
@@ -59,8 +58,7 @@ struct ChangedReferenceTests {
         try laptop.edit("UPDATE note SET folder = 2; INSERT INTO note VALUES (2, 'bread', 2)")
         try laptop.capture(at: time)
         try phone.capture(at: 20)
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         let query = "SELECT title, folder FROM note ORDER BY id"
         #expect(try phone.rows(query) == ["\"milk\"|1", "\"bread\"|NULL"])
         let entries = try phone.conflicts()
@@ -87,8 +85,7 @@ struct ChangedReferenceTests {
         try laptop.edit("INSERT INTO label VALUES ('red', 2)")
         try laptop.capture(at: 30)
         try phone.capture(at: 20)
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         #expect(try phone.rows("SELECT * FROM label") == ["\"red\"|1"])
         #expect(try phone.conflicts().map(\.rule) == [.schemaChanged])
         #expect(try phone.capture(at: 40) == nil)
@@ -110,8 +107,7 @@ struct ChangedReferenceTests {
         try laptop.edit("INSERT INTO visit VALUES ('market', 2)")
         try laptop.capture(at: 30)
         try phone.capture(at: 20)
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         #expect(try phone.rows("SELECT * FROM visit ORDER BY place") == ["\"lake\"|1", "\"market\"|NULL"])
         #expect(try phone.conflicts().map(\.rule) == [.schemaChanged])
         #expect(try phone.capture(at: 40) == nil)
@@ -139,8 +135,7 @@ struct ChangedReferenceTests {
         try laptop.edit("DELETE FROM visit WHERE folder = 1")
         try laptop.capture(at: 30)
         try phone.capture(at: 20)
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         let query = "SELECT * FROM visit ORDER BY folder"
         #expect(try phone.rows(query) == ["\"lake\"|NULL", "\"lake\"|1"])
         let entries = try phone.conflicts()
@@ -177,8 +172,7 @@ struct ChangedReferenceTests {
         try phone.migrate(update)
         try phone.capture(at: 20)
         for device in [laptop, phone] {
-            try device.integrate([late])
-            try device.write()
+            try device.receive([late])
         }
         try Self.finish(laptop, phone, update: update)
         for device in [laptop, phone] {

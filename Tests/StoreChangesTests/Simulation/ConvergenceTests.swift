@@ -59,8 +59,7 @@ struct ConvergenceTests {
                 for device in devices { try synchronize(device) }
             }
             for device in devices {
-                try device.integrate([])
-                try device.write()
+                try device.receive([])
             }
         }
 

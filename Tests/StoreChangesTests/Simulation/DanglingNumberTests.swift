@@ -50,15 +50,13 @@ struct DanglingNumberTests {
         try laptop.capture()
         try phone.edit("INSERT INTO folder VALUES (\(number), 'work')")
         try phone.capture()
-        try laptop.integrate(phone.sets)
-        try laptop.write()
+        try laptop.receive(phone.sets)
         #expect(try laptop.rows("SELECT id FROM folder") == ["1"])
         #expect(try laptop.rows("SELECT folder FROM note") == ["\(number)"])
         #expect(try laptop.content().rows.values.contains { $0.cells["folder"] == .value(.integer(Int64(number))) })
         #expect(try laptop.capture(readsPages: false) == nil)
 
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         try devices.exchange()
         for device in [laptop, phone] {
             #expect(try device.rows("SELECT name FROM note JOIN folder ON folder.id = folder") == ["\"work\""])

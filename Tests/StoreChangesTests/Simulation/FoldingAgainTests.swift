@@ -21,8 +21,7 @@ struct FoldingAgainTests {
     func conflictNumbers() throws {
         let (laptop, phone) = try devices()
         let tablet = try SimulatedDevice("tablet", schemaSQL: Self.notes)
-        try tablet.integrate(laptop.sets)
-        try tablet.write()
+        try tablet.receive(laptop.sets)
         try tablet.edit("INSERT INTO note (id, title) VALUES (2, 'tea')")
         let late = try #require(try tablet.capture(at: 5))
         try tablet.edit("UPDATE note SET title = 'oat milk' WHERE id = 1")
@@ -102,13 +101,11 @@ struct FoldingAgainTests {
     func digestsAfterRemoval(setsBeforeUpdate: Int) throws {
         let (laptop, phone) = try devices()
         let tablet = try SimulatedDevice("tablet", schemaSQL: Self.notes)
-        try tablet.integrate(laptop.sets)
-        try tablet.write()
+        try tablet.receive(laptop.sets)
         let drop = "ALTER TABLE note DROP COLUMN body"
         try laptop.edit("UPDATE note SET body = 'two'; INSERT INTO note VALUES (2, 'tea', 'three')")
         try laptop.capture(at: 10)
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         try tablet.edit("UPDATE note SET title = 'oat milk'")
         let late = try #require(try tablet.capture(at: 5))
         try phone.edit("UPDATE note SET title = 'bread' WHERE id = 2")

@@ -88,8 +88,7 @@ struct MigrationTests {
 
         try phone.migrate(Self.addition)
         #expect(try !phone.needsNewerSchema())
-        try phone.integrate([])
-        try phone.write()
+        try phone.receive([])
         #expect(try phone.rows("SELECT * FROM note ORDER BY title") == laptop.rows("SELECT * FROM note ORDER BY title"))
         #expect(try phone.content() == laptop.content())
         #expect(try phone.digests().present == laptop.digests().present)
@@ -131,8 +130,7 @@ struct MigrationTests {
         #expect(Set(lost) == [["body": .value(.text("two"))], ["body": .value(.text("one"))]])
 
         try phone.migrate(drop)
-        try phone.integrate([])
-        try phone.write()
+        try phone.receive([])
         #expect(try phone.rows("SELECT * FROM note ORDER BY title") == laptop.rows("SELECT * FROM note ORDER BY title"))
         for device in [laptop, phone] { #expect(try device.capture() == nil) }
     }
@@ -157,8 +155,7 @@ struct MigrationTests {
         #expect(try laptop.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"oat milk\""])
 
         try phone.migrate(update)
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         #expect(try phone.content() == laptop.content())
         #expect(try phone.conflicts() == laptop.conflicts())
         for device in [laptop, phone] { #expect(try device.capture() == nil) }
@@ -241,8 +238,7 @@ struct MigrationTests {
         try phone.edit("INSERT INTO note (title, kind) VALUES ('b', 2)")
         let sets = [try #require(try laptop.capture(at: 10)), try #require(try phone.capture(at: 20))]
         for device in [laptop, phone] {
-            try device.integrate(sets)
-            try device.write()
+            try device.receive(sets)
             let rows = try device.rows("SELECT title, name FROM note JOIN kind ON kind.id = kind ORDER BY title")
             #expect(rows == ["\"a\"|\"private\"", "\"b\"|\"work\""])
             #expect(try device.rows("SELECT name FROM kind").count == 2)
@@ -267,8 +263,7 @@ struct MigrationTests {
         try laptop.migrate(rebuild)
         let migration = try #require(try laptop.capture(at: 20))
         #expect(migration.changes.count == 1)
-        try laptop.integrate([early])
-        try laptop.write()
+        try laptop.receive([early])
         #expect(try laptop.rows("SELECT * FROM note") == ["\"milk\"|\"one\""])
         #expect(try laptop.capture() == nil)
     }
@@ -315,8 +310,7 @@ struct MigrationTests {
             try laptop.edit("INSERT INTO draft VALUES ('bread')")
             try laptop.capture(at: 10)
             try phone.edit("DELETE FROM note")
-            try laptop.integrate([try #require(try phone.capture(at: 20))])
-            try laptop.write()
+            try laptop.receive([try #require(try phone.capture(at: 20))])
             let entries = try laptop.conflicts()
             #expect(entries.map(\.rule) == [.schemaChanged], "\(entries)")
             #expect(entries.allSatisfy { $0.kept == ["id": .row($0.row.row)] && !$0.hasLoss })

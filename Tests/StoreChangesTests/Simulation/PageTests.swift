@@ -241,8 +241,7 @@ struct PageTests {
     @Test("A row that the user deletes before another device's delete is written is found")
     func deletedTwice() throws {
         let (laptop, phone) = (try device(), try SimulatedDevice("phone", schemaSQL: Self.notes, pageSize: pageSize))
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         try phone.capture()
         try phone.edit("DELETE FROM note WHERE id = 100")
         try laptop.integrate([try #require(try phone.capture())])
@@ -281,8 +280,7 @@ struct PageTests {
         }
         try laptop.edit("CREATE TEMP TABLE saved AS SELECT * FROM note WHERE id = 100")
         try laptop.capture()
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         try phone.capture()
         try phone.edit(theirs)
         try laptop.integrate([try #require(try phone.capture())])
@@ -305,16 +303,13 @@ struct PageTests {
             """
         )
         try laptop.capture()
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         for number in [20, 30, 40] {
             try phone.edit("UPDATE note SET title = 'milk' WHERE id = (SELECT id FROM note LIMIT 1 OFFSET \(number))")
-            try laptop.integrate([try #require(try phone.capture())])
-            try laptop.write()
+            try laptop.receive([try #require(try phone.capture())])
             try laptop.edit("DELETE FROM note WHERE title = 'milk'")
             #expect(try laptop.capture()?.changes.count == 1)
-            try phone.integrate(laptop.sets)
-            try phone.write()
+            try phone.receive(laptop.sets)
             try phone.capture()
         }
     }

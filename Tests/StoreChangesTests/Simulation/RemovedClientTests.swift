@@ -27,8 +27,7 @@ struct RemovedClientTests {
         try phone.edit(sql)
         let former = phone.sets.count
         try phone.capture(at: time)
-        try laptop.integrate(Array(phone.sets.dropFirst(former)))
-        try laptop.write()
+        try laptop.receive(Array(phone.sets.dropFirst(former)))
     }
 
     /// What the laptop's log has of the removed client.
@@ -211,8 +210,7 @@ struct RemovedClientTests {
         #expect(try !laptop.restore(line.number, at: 20))
         _ = try comeBack(as: "another", at: 30)
         #expect(try laptop.restore(line.number, at: 40))
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
         for device in [laptop, phone] {
             let lines = try device.rows("SELECT text, title FROM line JOIN note ON note = note.id")
             #expect(lines == ["\"of the laptop\"|\"new\""])
@@ -271,8 +269,7 @@ struct RemovedClientTests {
         let lost = try #require(try laptop.loggedConflicts().last)
         #expect(try laptop.restore(lost.number, at: 20))
         let again = try comeBack(restored, as: "another", at: 30)
-        try laptop.integrate(again)
-        try laptop.write()
+        try laptop.receive(again)
         for device in [laptop, restored] {
             let titles = try device.rows("SELECT title FROM note WHERE body = 'd' ORDER BY title")
             #expect(titles == ["\"after the restoration\"", "\"before the restoration\""])

@@ -31,8 +31,7 @@ struct ReplicaLogTests {
         let former = sender.sets.count
         let set = try #require(try sender.capture(at: time))
         try sender.write()
-        try receiver.integrate(Array(sender.sets.dropFirst(former)))
-        try receiver.write()
+        try receiver.receive(Array(sender.sets.dropFirst(former)))
         return set
     }
 
@@ -60,8 +59,7 @@ struct ReplicaLogTests {
                 try laptop.capture()
             }
             try laptop.write()
-            try phone.integrate(laptop.sets)
-            try phone.write()
+            try phone.receive(laptop.sets)
             try Self.exchangeHeads(laptop, phone)
             try phone.trim()
             #expect(try phone.stable()?.vector[laptop.client]?.sequence == count)
@@ -123,8 +121,7 @@ struct ReplicaLogTests {
         let first = try #require(try laptop.capture())
         let second = try #require(try phone.capture())
         try phone.integrate([first])
-        try laptop.integrate([second])
-        try laptop.write()
+        try laptop.receive([second])
         try phone.write()
         try laptop.edit("DELETE FROM tag WHERE name = 'b'")
         try Self.send(laptop, phone)
@@ -657,8 +654,7 @@ struct ReplicaLogTests {
         #expect(again.header.seen[laptop.client]?.sequence == UInt64(laptop.sets.count))
         #expect(try phone.captureVoidSetsAgain().isEmpty, "once")
         try phone.write()
-        try laptop.integrate([again])
-        try laptop.write()
+        try laptop.receive([again])
         for device in [laptop, phone] {
             let rows = try device.rows("SELECT folder, title FROM note ORDER BY title")
             #expect(rows == ["NULL|\"eggs\"", "2|\"oat milk\""])
@@ -737,8 +733,7 @@ struct ReplicaLogTests {
         try phone.write()
         for device in [laptop, phone] { try device.remember([], removals: [ClientID(rawValue: "phone"): 0]) }
         try phone.become("tablet")
-        try laptop.integrate(try phone.captureVoidSetsAgain())
-        try laptop.write()
+        try laptop.receive(try phone.captureVoidSetsAgain())
         #expect(try laptop.rows("SELECT * FROM pair") == phone.rows("SELECT * FROM pair"))
         #expect(try laptop.content().counts.count == 1)
     }
@@ -776,8 +771,7 @@ struct ReplicaLogTests {
         let sorted = sets.sorted {
             SetDigest(of: $0.encoded).rawValue.lexicographicallyPrecedes(SetDigest(of: $1.encoded).rawValue)
         }
-        try phone.integrate([sorted[1]])
-        try phone.write()
+        try phone.receive([sorted[1]])
         try phone.edit("DELETE FROM tag")
         let delete = try #require(try phone.capture(at: 3))
         for device in [laptop, copy, phone] {

@@ -25,8 +25,7 @@ struct RestoredDeviceTests {
         try laptop.capture(at: 1)
         try laptop.write()
         try laptop.notePublication()
-        try phone.integrate(laptop.sets)
-        try phone.write()
+        try phone.receive(laptop.sets)
     }
 
     /// Lets the laptop publish a set, which the phone integrates and writes.

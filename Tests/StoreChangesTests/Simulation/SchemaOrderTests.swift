@@ -9,8 +9,7 @@ struct SchemaOrderTests {
     private func exchange(_ devices: DevicePair) throws {
         for (device, other) in [(devices.laptop, devices.phone), (devices.phone, devices.laptop)] {
             try device.capture()
-            try other.integrate(device.sets)
-            try other.write()
+            try other.receive(device.sets)
         }
     }
 

@@ -386,6 +386,12 @@ final class SimulatedDevice {
         }
     }
 
+    /// Integrates sets of other devices, and writes what merging changed into the store.
+    func receive(_ sets: [SyncChangeSet]) throws {
+        try integrate(sets)
+        try write()
+    }
+
     /// The steps of a write, after each of which a device may die.
     enum WriteStep: CaseIterable {
         case prepare, write, finish

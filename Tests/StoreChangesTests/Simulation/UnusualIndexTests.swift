@@ -50,10 +50,8 @@ struct UnusualIndexTests {
         let former = try #require(try devices.phone.capture(at: 1_000))
         try devices.laptop.edit("UPDATE note SET path = '$.b', body = '{}' WHERE id = 1")
         try devices.laptop.capture(at: 2_000)
-        try devices.laptop.integrate([former])
-        try devices.laptop.write()
-        try devices.phone.integrate(Array(devices.laptop.sets.suffix(1)))
-        try devices.phone.write()
+        try devices.laptop.receive([former])
+        try devices.phone.receive(Array(devices.laptop.sets.suffix(1)))
         for device in [devices.laptop, devices.phone] {
             let rows = try Self.rows(device, "SELECT id, body, path FROM note ORDER BY id")
             #expect(rows == ["1|NULL|nowhere", "2|NULL|$.b"])
@@ -148,8 +146,7 @@ struct UnusualIndexTests {
         try devices.laptop.write()
         try devices.phone.edit("INSERT INTO note (title) VALUES ('bread')")
         try devices.phone.capture()
-        try devices.laptop.integrate(devices.phone.sets)
-        try devices.laptop.write()
+        try devices.laptop.receive(devices.phone.sets)
         #expect(try Self.rows(devices.laptop, "SELECT id, title FROM note") == ["\(number)|bread"])
     }
 

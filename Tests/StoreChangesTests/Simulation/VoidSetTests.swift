@@ -150,8 +150,7 @@ struct VoidSetTests {
         try phone.edit("INSERT INTO note VALUES (1, 'of the phone')")
         let late = try #require(try phone.capture(at: 10))
         try phone.notePublication()
-        try laptop.integrate([late])
-        try laptop.write()
+        try laptop.receive([late])
         // The tablet knows no other device, so it can't undo its own set from then on.
         try tablet.edit("INSERT INTO note VALUES (1, 'of the tablet')")
         try tablet.capture(at: 20)
@@ -175,8 +174,7 @@ struct VoidSetTests {
         let again = try phone.captureVoidSetsAgain(at: 40)
         try phone.write()
         #expect(again.flatMap(\.changes).map(\.row) == late.changes.map(\.row))
-        try laptop.integrate(again)
-        try laptop.write()
+        try laptop.receive(again)
         if restoring == .afterwards { #expect(try laptop.restore(lost.number, at: 50)) }
         for device in [phone, tablet] { try device.integrate(laptop.sets + again) }
         for device in [laptop, phone, tablet] {

@@ -10,32 +10,29 @@ import Testing
 struct DamagedCheckpointTests {
     /// A checkpoint that has rows of most tables of a replica, and a later set of its maker.
     private final class Fixture {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())", directoryHint: .isDirectory)
+        let folder = TemporaryFolder()
         let beginning: SynchronizedStore.Beginning
         private(set) var later: [SyncChangeSet] = []
 
         init() throws {
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             beginning = SynchronizedStore.Beginning(
                 store: folder.appending(path: "store"),
                 checkpoint: folder.appending(path: "checkpoint")
             )
             let apps = try ["laptop", "phone"].map { try DatabaseQueue(path: folder.appending(path: $0).path) }
             for app in apps {
-                try app.write {
-                    try $0.execute(
-                        sql: """
-                            CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
-                            CREATE TABLE note (
-                                id INTEGER PRIMARY KEY, folder INT REFERENCES folder ON DELETE CASCADE, title TEXT
-                            );
-                            CREATE TABLE visit (place TEXT);
-                            """
-                    )
-                }
+                try app.execute(
+                    """
+                    CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+                    CREATE TABLE note (
+                        id INTEGER PRIMARY KEY, folder INT REFERENCES folder ON DELETE CASCADE, title TEXT
+                    );
+                    CREATE TABLE visit (place TEXT);
+                    """
+                )
             }
             func edit(_ index: Int, _ sql: String) throws -> [SyncChangeSet] {
-                try apps[index].write { try $0.execute(sql: sql) }
+                try apps[index].execute(sql)
                 return try open(index == 0 ? "laptop" : "phone").synchronized(with: []).captured
             }
             let first = try edit(
@@ -64,8 +61,6 @@ struct DamagedCheckpointTests {
             _ = try open("laptop").makeCheckpoint(at: #require(beginning.checkpoint), withStoreAt: beginning.store)
             later = try edit(0, "UPDATE note SET title = 'rice milk' WHERE id = 1; INSERT INTO visit VALUES ('lake')")
         }
-
-        deinit { try? FileManager.default.removeItem(at: folder) }
 
         func identity(_ client: String) -> SynchronizedStore.Identity {
             SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client))

@@ -1,18 +1,12 @@
 import DatabaseSupport
 import Foundation
 import GRDB
+import TestSupport
 import Testing
 
 @Suite("What an error of SQLite says of a database's file", .timeLimit(.minutes(60)))
-final class DatabaseFaultTests {
-    private let folder = FileManager.default.temporaryDirectory.appending(
-        path: "\(UUID())",
-        directoryHint: .isDirectory
-    )
-
-    init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
-
-    deinit { try? FileManager.default.removeItem(at: folder) }
+struct DatabaseFaultTests {
+    private let folder = TemporaryFolder()
 
     private var path: String { folder.appending(path: "store.sqlite").path }
 

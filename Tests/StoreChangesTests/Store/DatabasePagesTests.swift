@@ -1,18 +1,12 @@
 import DatabaseSupport
 import Foundation
 import GRDB
+import TestSupport
 import Testing
 
 @Suite("Reading a database as a file", .timeLimit(.minutes(60)))
-final class DatabasePagesTests {
-    private let folder = FileManager.default.temporaryDirectory.appending(
-        path: "\(UUID())",
-        directoryHint: .isDirectory
-    )
-
-    init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
-
-    deinit { try? FileManager.default.removeItem(at: folder) }
+struct DatabasePagesTests {
+    private let folder = TemporaryFolder()
 
     /// A store of about 3 MB, which is more than is read at once.
     private func store(journalMode: String, pageSize: Int) throws -> DatabaseQueue {
@@ -108,7 +102,7 @@ final class DatabasePagesTests {
         try other.writeWithoutTransaction { db in
             try db.execute(sql: "BEGIN; SELECT count(*) FROM note")
         }
-        try app.write { try $0.execute(sql: "UPDATE note SET body = 'milk' WHERE id = 7") }
+        try app.execute("UPDATE note SET body = 'milk' WHERE id = 7")
         try app.writeWithoutTransaction { try DatabasePages.emptyLog(of: $0) }
         #expect(try app.read { try DatabasePages(of: $0) == nil })
         try other.writeWithoutTransaction { db in

@@ -22,19 +22,17 @@ struct RenamingCheckTests {
     init() throws {
         fixture = try SynchronizedStoreTests.Fixture()
         app = try fixture.app("laptop")
-        try app.write {
-            try $0.execute(
-                sql: """
-                    CREATE TABLE history (url TEXT);
-                    CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
-                    CREATE TABLE item (
-                        id INTEGER PRIMARY KEY, par INTEGER, list INTEGER REFERENCES item, rank INTEGER, UNIQUE (list, rank)
-                    );
-                    INSERT INTO settings VALUES (1, 'dark');
-                    INSERT INTO item VALUES (1, NULL, NULL, 1);
-                    """
-            )
-        }
+        try app.execute(
+            """
+            CREATE TABLE history (url TEXT);
+            CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
+            CREATE TABLE item (
+                id INTEGER PRIMARY KEY, par INTEGER, list INTEGER REFERENCES item, rank INTEGER, UNIQUE (list, rank)
+            );
+            INSERT INTO settings VALUES (1, 'dark');
+            INSERT INTO item VALUES (1, NULL, NULL, 1);
+            """
+        )
     }
 
     private var replica: URL { fixture.folder.appending(path: "laptop.replica") }
@@ -95,9 +93,9 @@ struct RenamingCheckTests {
     )
     func renamed(_ renaming: Renaming) throws {
         _ = try open().synchronized(with: [])
-        try app.write { try $0.execute(sql: renaming.update) }
+        try app.execute(renaming.update)
         for _ in 1...2 { expectRefusal(renaming.named, renaming.successor) }
-        try app.write { try $0.execute(sql: renaming.back) }
+        try app.execute(renaming.back)
         #expect(try open().synchronized(with: []).captured.isEmpty)
     }
 
@@ -114,9 +112,9 @@ struct RenamingCheckTests {
     )
     func removed(update: String) throws {
         _ = try open().synchronized(with: [])
-        try app.write { try $0.execute(sql: update) }
+        try app.execute(update)
         _ = try open().synchronized(with: [])
-        try app.write { try $0.execute(sql: "CREATE TABLE page (url TEXT); INSERT INTO page VALUES ('public')") }
+        try app.execute("CREATE TABLE page (url TEXT); INSERT INTO page VALUES ('public')")
         #expect(try open().synchronized(with: []).captured.flatMap(\.changes).map(\.table) == ["page"])
     }
 
@@ -124,10 +122,10 @@ struct RenamingCheckTests {
     func formerReplica() throws {
         _ = try open().synchronized(with: [])
         let database = try DatabaseQueue(path: replica.path)
-        try database.write { try $0.execute(sql: "DELETE FROM facts WHERE name = 'names'") }
+        try database.execute("DELETE FROM facts WHERE name = 'names'")
         try database.close()
         #expect(try open().synchronized(with: []).captured.isEmpty)
-        try app.write { try $0.execute(sql: "ALTER TABLE history RENAME TO visits") }
+        try app.execute("ALTER TABLE history RENAME TO visits")
         expectRefusal("table History", "table visits")
     }
 
@@ -135,7 +133,7 @@ struct RenamingCheckTests {
     func renamedBeforeJoining() throws {
         let copy = fixture.folder.appending(path: "beginning.sqlite")
         try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: copy)
-        try app.write { try $0.execute(sql: "ALTER TABLE history RENAME TO visits") }
+        try app.execute("ALTER TABLE history RENAME TO visits")
         try SynchronizedStore.createReplica(at: replica, from: SynchronizedStore.Beginning(store: copy), identity)
         expectRefusal("table History", "table visits")
     }

@@ -10,7 +10,7 @@ struct ReplicaErrorTests {
     func damagedPage() throws {
         let fixture = try SynchronizedStoreTests.Fixture()
         let app = try fixture.app("laptop")
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         _ = try fixture.open("laptop").synchronized(with: [])
         let store = try fixture.open("laptop")
         let path = store.replicaDatabase.path
@@ -44,7 +44,7 @@ struct ReplicaErrorTests {
     func damagedValue(sql: String) throws {
         let fixture = try SynchronizedStoreTests.Fixture()
         let apps = [try fixture.app("laptop"), try fixture.app("phone")]
-        try apps[0].write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try apps[0].execute("INSERT INTO note (title) VALUES ('milk')")
         let first = try fixture.open("laptop").synchronized(with: []).captured
         _ = try fixture.open("phone").synchronized(with: first)
         for (app, title) in zip(apps, ["oat milk", "soy milk"]) {
@@ -54,8 +54,8 @@ struct ReplicaErrorTests {
         let store = try fixture.open("laptop")
         _ = try store.synchronized(with: edit)
         #expect(try store.conflicts().count == 1)
-        try store.replicaDatabase.write { try $0.execute(sql: sql) }
-        try apps[0].write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try store.replicaDatabase.execute(sql)
+        try apps[0].execute("INSERT INTO note (title) VALUES ('bread')")
         let error = #expect(throws: StoreChangesError.self) {
             _ = try store.conflicts()
             _ = try store.synchronized(with: [])
@@ -67,7 +67,7 @@ struct ReplicaErrorTests {
     func damagedStore() throws {
         let fixture = try SynchronizedStoreTests.Fixture()
         let app = try fixture.app("laptop")
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         let store = try fixture.open("laptop")
         try app.close()
         let file = try FileHandle(forUpdating: fixture.storeURL("laptop"))
@@ -145,7 +145,7 @@ struct ReplicaErrorTests {
         let app = try fixture.app("laptop")
         let store = try fixture.open("laptop")
         _ = try store.synchronized(with: [])
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES (hex(randomblob(1000000)))") }
+        try app.execute("INSERT INTO note (title) VALUES (hex(randomblob(1000000)))")
         // The file can't become larger than it is.
         try store.replicaDatabase.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
         let error = #expect(throws: StoreChangesError.self) { try store.recordSet() }

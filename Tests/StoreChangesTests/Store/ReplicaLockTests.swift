@@ -23,9 +23,7 @@ struct ReplicaLockTests {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let (url, replicaURL) = (folder.appending(path: "notes.sqlite"), folder.appending(path: "replica"))
-        try await DatabaseQueue(path: url.path).write {
-            try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        }
+        try DatabaseQueue(path: url.path).execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         @Sendable func openedStore() throws -> SynchronizedStore {
             let identity = SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "laptop"))
             return try SynchronizedStore(storeAt: url, replicaAt: replicaURL, identity)

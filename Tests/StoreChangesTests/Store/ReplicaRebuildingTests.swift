@@ -16,7 +16,7 @@ struct ReplicaRebuildingTests {
     /// The app of a device that began with a store of one note, and a copy of that store.
     private func laptop(_ fixture: Fixture) throws -> (DatabaseQueue, SynchronizedStore.Beginning) {
         let app = try fixture.app("laptop")
-        try app.write { try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', 'two litres')") }
+        try app.execute("INSERT INTO note (title, body) VALUES ('milk', 'two litres')")
         let copy = fixture.folder.appending(path: "beginning.sqlite")
         try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: copy)
         let beginning = SynchronizedStore.Beginning(store: copy)
@@ -44,7 +44,7 @@ struct ReplicaRebuildingTests {
     func failedRead() throws {
         let fixture = try Fixture()
         let (app, beginning) = try laptop(fixture)
-        try app.write { try $0.execute(sql: "DELETE FROM note") }
+        try app.execute("DELETE FROM note")
         try app.close()
         let former = try Data(contentsOf: replica(fixture))
         let fails = Mutex(false)
@@ -72,11 +72,11 @@ struct ReplicaRebuildingTests {
     func recordedMeanwhile() throws {
         let fixture = try Fixture()
         let (app, beginning) = try laptop(fixture)
-        try fixture.app("phone").write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try fixture.app("phone").execute("INSERT INTO note (title) VALUES ('bread')")
         let set = try #require(try fixture.open("phone").recordSet())
         _ = try fixture.open("laptop").synchronized(with: [set])
         let observed = ObservedSet(set) {
-            try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE title = 'milk'") }
+            try app.execute("UPDATE note SET title = 'oat milk' WHERE title = 'milk'")
             #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
         }
         let sources = SynchronizedStore.Sources(beginning: beginning, sets: [observed], news: LogNews())
@@ -85,7 +85,7 @@ struct ReplicaRebuildingTests {
         #expect(try store.ownSets(1...9).map(\.changeCount) == [1])
         let outcome = try store.synchronized(with: [])
         #expect(outcome.captured.isEmpty && outcome.written.isEmpty)
-        let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
+        let titles = try app.titles()
         #expect(titles == ["bread", "oat milk"])
     }
 
@@ -104,7 +104,7 @@ struct ReplicaRebuildingTests {
         _ = try fixture.open("laptop").synchronized(with: [])
         let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
         #expect(try rebuild(fixture, from: sources))
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
+        try app.execute("INSERT INTO note (title) VALUES ('tea')")
         let outcome = try fixture.open("laptop").synchronized(with: [])
         #expect(outcome.captured.flatMap(\.changes).count == 1 && outcome.written.isEmpty)
         let rows = try app.read { try Row.fetchAll($0, sql: "SELECT * FROM note WHERE title <> 'tea' ORDER BY id") }
@@ -118,16 +118,14 @@ struct ReplicaRebuildingTests {
     func unsuitableTable(isDamaged: Bool) throws {
         let fixture = try Fixture()
         let (app, beginning) = try laptop(fixture)
-        try app.write {
-            try $0.execute(sql: "CREATE UNIQUE INDEX places ON note (id * 2); UPDATE note SET title = 'oat milk'")
-        }
+        try app.execute("CREATE UNIQUE INDEX places ON note (id * 2); UPDATE note SET title = 'oat milk'")
         if isDamaged { try Data("damaged".utf8).write(to: replica(fixture)) }
         let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
         let error = #expect(throws: StoreChangesError.self) { try rebuild(fixture, from: sources) }
         #expect(error?.code == .unsuitableTable, "\(error as Any)")
         let files = try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path)
         #expect(!files.contains { $0.contains("rebuilt") })
-        try app.write { try $0.execute(sql: "DROP INDEX places") }
+        try app.execute("DROP INDEX places")
         guard !isDamaged else { return }
         #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
     }
@@ -136,34 +134,32 @@ struct ReplicaRebuildingTests {
     func formerSchema() throws {
         let fixture = try Fixture()
         let (app, beginning) = try laptop(fixture)
-        try app.write {
-            try $0.execute(
-                sql: """
-                    ALTER TABLE note ADD COLUMN color TEXT;
-                    INSERT INTO note (title, body, color) VALUES ('bread', 'one', 'brown')
-                    """
-            )
-        }
+        try app.execute(
+            """
+            ALTER TABLE note ADD COLUMN color TEXT;
+            INSERT INTO note (title, body, color) VALUES ('bread', 'one', 'brown')
+            """
+        )
         _ = try fixture.open("laptop").synchronized(with: [])
-        try app.write { try $0.execute(sql: "ALTER TABLE note DROP COLUMN body") }
+        try app.execute("ALTER TABLE note DROP COLUMN body")
         _ = try fixture.open("laptop").synchronized(with: [])
         let sources = SynchronizedStore.Sources(beginning: beginning, sets: [], news: LogNews())
         #expect(try rebuild(fixture, from: sources))
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
+        try app.execute("INSERT INTO note (title) VALUES ('tea')")
         let outcome = try fixture.open("laptop").synchronized(with: [])
         #expect(outcome.captured.flatMap(\.changes).count == 1 && outcome.written.isEmpty)
         let rows = "SELECT title || ' ' || ifnull(color, '-') FROM note ORDER BY title"
-        #expect(try app.read { try String.fetchAll($0, sql: rows) } == ["bread brown", "milk -", "tea -"])
+        #expect(try app.query(rows) == ["bread brown", "milk -", "tea -"])
     }
 
     /// Makes a device with two conflicts, and a baseline of it that lacks the first one.
     private func laptopWithConflicts(_ fixture: Fixture) throws -> ([LoggedConflict], SynchronizedStore.Beginning) {
         let (app, _) = try laptop(fixture)
         let phone = try fixture.app("phone")
-        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread'), ('tea')") }
+        try phone.execute("INSERT INTO note (title) VALUES ('bread'), ('tea')")
         _ = try fixture.open("laptop").synchronized(with: [#require(try fixture.open("phone").recordSet())])
-        try phone.write { try $0.execute(sql: "UPDATE note SET body = 'one'") }
-        try app.write { try $0.execute(sql: "UPDATE note SET body = 'two' WHERE title <> 'milk'") }
+        try phone.execute("UPDATE note SET body = 'one'")
+        try app.execute("UPDATE note SET body = 'two' WHERE title <> 'milk'")
         _ = try fixture.open("laptop").synchronized(with: [#require(try fixture.open("phone").recordSet())])
         let conflicts = try fixture.open("laptop").conflicts()
         #expect(conflicts.map(\.conflict.rule) == [.overwritten, .overwritten])
@@ -175,9 +171,7 @@ struct ReplicaRebuildingTests {
         _ = try fixture.open("laptop").makeCheckpoint(at: url, withStoreAt: beginning.store)
         // As if the checkpoint had been too large with all of them.
         let checkpoint = try DatabaseQueue(path: url.path)
-        try checkpoint.write {
-            try $0.execute(sql: "DELETE FROM conflicts WHERE number = (SELECT min(number) FROM conflicts)")
-        }
+        try checkpoint.execute("DELETE FROM conflicts WHERE number = (SELECT min(number) FROM conflicts)")
         try checkpoint.close()
         return (conflicts, beginning)
     }
@@ -198,15 +192,13 @@ struct ReplicaRebuildingTests {
         let (conflicts, beginning) = try laptopWithConflicts(fixture)
         // As if another device had made the checkpoint: with its numbers, and with an entry of its own.
         let checkpoint = try DatabaseQueue(path: #require(beginning.checkpoint).path)
-        try checkpoint.write {
-            try $0.execute(
-                sql: """
-                    UPDATE conflicts SET number = \(conflicts[0].number);
-                    INSERT INTO conflicts (number, client, sequence, stamp, rule, tbl, name, lost, kept)
-                    SELECT \(conflicts[1].number), 'tablet', 0, stamp, rule, tbl, name, lost, kept FROM conflicts
-                    """
-            )
-        }
+        try checkpoint.execute(
+            """
+            UPDATE conflicts SET number = \(conflicts[0].number);
+            INSERT INTO conflicts (number, client, sequence, stamp, rule, tbl, name, lost, kept)
+            SELECT \(conflicts[1].number), 'tablet', 0, stamp, rule, tbl, name, lost, kept FROM conflicts
+            """
+        )
         try checkpoint.close()
         try fixture.open("laptop").restore(conflicts[0].number)
         let former = try fixture.open("laptop").conflicts()
@@ -226,16 +218,14 @@ struct ReplicaRebuildingTests {
     func leftReference() throws {
         let fixture = try Fixture()
         let app = try fixture.app("laptop")
-        try app.write {
-            try $0.execute(
-                sql: """
-                    CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
-                    CREATE TABLE item (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder, text TEXT);
-                    INSERT INTO folder VALUES (1, 'home'), (2, 'work');
-                    INSERT INTO item VALUES (1, 2, 'report');
-                    """
-            )
-        }
+        try app.execute(
+            """
+            CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE item (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder, text TEXT);
+            INSERT INTO folder VALUES (1, 'home'), (2, 'work');
+            INSERT INTO item VALUES (1, 2, 'report');
+            """
+        )
         let beginning = SynchronizedStore.Beginning(store: fixture.folder.appending(path: "beginning.sqlite"))
         try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: beginning.store)
         try SynchronizedStore.createReplica(at: replica(fixture), from: beginning, identity)
@@ -260,7 +250,7 @@ struct ReplicaRebuildingTests {
         _ fixture: Fixture
     ) throws -> (DatabaseQueue, SynchronizedStore.Beginning, [SyncChangeSet]) {
         let (app, first) = try laptop(fixture)
-        try app.write { try $0.execute(sql: "CREATE UNIQUE INDEX titles ON note (title)") }
+        try app.execute("CREATE UNIQUE INDEX titles ON note (title)")
         let beginning = SynchronizedStore.Beginning(
             store: fixture.folder.appending(path: "newer.sqlite"),
             checkpoint: fixture.folder.appending(path: "newer.checkpoint")
@@ -269,7 +259,7 @@ struct ReplicaRebuildingTests {
             at: #require(beginning.checkpoint),
             withStoreAt: beginning.store
         )
-        try app.write { try $0.execute(sql: "DROP INDEX titles; INSERT INTO note (title) VALUES ('bread')") }
+        try app.execute("DROP INDEX titles; INSERT INTO note (title) VALUES ('bread')")
         #expect(try rebuild(fixture, from: SynchronizedStore.Sources(beginning: first, sets: [], news: LogNews())))
         let sets = try fixture.open("laptop").synchronized(with: []).captured
         #expect(sets.map(\.header.schema.number) == [3])
@@ -291,7 +281,7 @@ struct ReplicaRebuildingTests {
             #expect(try rebuild(fixture, from: sources) != isDamaged)
             let outcome = try fixture.open("laptop").synchronized(with: [])
             #expect(outcome.captured.isEmpty && outcome.written.isEmpty)
-            let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
+            let titles = try app.titles()
             #expect(titles == ["bread", "milk"])
         }
     }

@@ -9,13 +9,13 @@ struct RestoredBackupTests {
     func synchronization(throughApp: Bool) throws {
         let fixture = try SynchronizedStoreTests.Fixture()
         let app = try fixture.app("laptop")
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         _ = try fixture.open("laptop").synchronized(with: [])
         let backup = try DatabaseQueue()
         try app.backup(to: backup)
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try app.execute("INSERT INTO note (title) VALUES ('bread')")
         _ = try fixture.open("laptop").synchronized(with: [])
-        try fixture.app("phone").write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('tea')") }
+        try fixture.app("phone").execute("INSERT INTO note (title) VALUES ('tea')")
         let set = try #require(try fixture.open("phone").recordSet())
 
         let observed = ObservedSet(set) { try backup.backup(to: app) }
@@ -24,7 +24,7 @@ struct RestoredBackupTests {
         #expect(error?.code == .storeReplaced)
         #expect(error?.message.contains("app's connection") == throughApp, "\(error as Any)")
         #expect(try store.ownSets(1...9).count == 2)
-        #expect(try app.read { try String.fetchAll($0, sql: "SELECT title FROM note") } == ["milk"])
+        #expect(try app.query("SELECT title FROM note") == ["milk"])
         let next = #expect(throws: StoreChangesError.self) { try fixture.open("laptop").synchronize(with: []) }
         #expect(next?.message.contains("--take local") == true, "\(next as Any)")
     }

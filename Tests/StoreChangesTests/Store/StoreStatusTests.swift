@@ -10,14 +10,10 @@ import Testing
 
 @Suite("The status of a store", .timeLimit(.minutes(60)))
 struct StoreStatusTests {
-    private let folder = FileManager.default.temporaryDirectory.appending(
-        path: "\(UUID())",
-        directoryHint: .isDirectory
-    )
+    private let folder = TemporaryFolder()
     private var url: URL { folder.appending(path: "store.sqlite") }
 
     private func app(_ mode: String) throws -> DatabaseQueue {
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let queue = try DatabaseQueue(path: url.path)
         try queue.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA journal_mode = \(mode)")
@@ -37,12 +33,11 @@ struct StoreStatusTests {
 
     @Test("A file whose time is centuries away is read like any other", arguments: [-9_000_000_000, 1, 10_413_792_000])
     func distantTimes(seconds: Int) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("delete")
-        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        try app.execute("INSERT INTO note VALUES (1, 'milk')")
         let store = try store { .now }
         try store.begin()
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        try app.execute("UPDATE note SET title = 'oat milk'")
         let time = timespec(tv_sec: seconds, tv_nsec: 0)
         try #require(utimensat(AT_FDCWD, url.path, [time, time], 0) == 0)
         #expect(StoreStatus(ofStoreAt: url.path).settled >= Date(timeIntervalSince1970: Double(seconds)))
@@ -51,9 +46,8 @@ struct StoreStatusTests {
 
     @Test("An edit is captured whose commit was written into the log, but didn't show yet, in the last synchronization")
     func commitInProgress() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("wal")
-        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        try app.execute("INSERT INTO note VALUES (1, 'milk')")
         let store = try store { .now.addingTimeInterval(60) }
         try store.begin()
         _ = try store.synchronized(with: [])
@@ -62,7 +56,7 @@ struct StoreStatusTests {
         configuration.allowsUnsafeTransactions = true
         let other = try DatabaseQueue(path: url.path, configuration: configuration)
         _ = try other.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") }
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'rice'") }
+        try app.execute("UPDATE note SET title = 'rice'")
         #expect(try store.synchronized(with: []).captured.count == 1)
         let index = try #require(FileHandle(forUpdatingAtPath: url.path + "-shm"))
         func header() throws -> Data {
@@ -70,7 +64,7 @@ struct StoreStatusTests {
             return try #require(try index.read(upToCount: 96))
         }
         let former = try header()
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        try app.execute("UPDATE note SET title = 'oat milk'")
         let committed = try header()
         try index.seek(toOffset: 0)
         try index.write(contentsOf: former)
@@ -89,9 +83,8 @@ struct StoreStatusTests {
         arguments: [false, true]
     )
     func transactionInProgress(isEmpty: Bool) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("wal")
-        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        try app.execute("INSERT INTO note VALUES (1, 'milk')")
         if isEmpty { try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") } }
         let other = try DatabaseQueue(path: url.path)
         func isNoticed() throws -> Bool {
@@ -114,7 +107,6 @@ struct StoreStatusTests {
 
     @Test("Its owner's setting the log's owner again doesn't change it")
     func ownerSetAgain() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("wal")
         let status = StoreStatus(ofStoreAt: url.path)
         try #require(chown(url.path + "-wal", getuid(), getgid()) == 0)
@@ -124,13 +116,12 @@ struct StoreStatusTests {
 
     @Test("It changes with every commit, and not with reads", arguments: ["wal", "delete", "truncate", "persist"])
     func commits(mode: String) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app(mode)
         for index in 0..<3 {
             let before = StoreStatus(ofStoreAt: url.path)
             _ = try app.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") }
             #expect(StoreStatus(ofStoreAt: url.path) == before)
-            try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('\(index)')") }
+            try app.execute("INSERT INTO note (title) VALUES ('\(index)')")
             // Within one tick of the file system's clock only the size may differ: such a status isn't trusted.
             let after = StoreStatus(ofStoreAt: url.path)
             #expect(after != before || before.settled > .now)
@@ -139,7 +130,6 @@ struct StoreStatusTests {
 
     @Test("It isn't trusted within the file system's step of a write")
     func distrust() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         _ = try app("delete")
         let values = try FileManager.default.attributesOfItem(atPath: url.path)
         let written = try #require(values[.modificationDate] as? Date)
@@ -149,7 +139,6 @@ struct StoreStatusTests {
 
     @Test("An edit after an idle synchronization is captured", arguments: ["wal", "delete"])
     func edits(mode: String) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app(mode)
         let store = try store { Date.now.addingTimeInterval(60) }
         _ = try store.synchronized(with: [])
@@ -157,7 +146,7 @@ struct StoreStatusTests {
             let before = StoreStatus(ofStoreAt: url.path)
             // The time says that the status is trusted, so the edit has to show in it.
             repeat {
-                try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('\(index)')") }
+                try app.execute("INSERT INTO note (title) VALUES ('\(index)')")
             } while StoreStatus(ofStoreAt: url.path) == before
             #expect(try store.synchronized(with: []).captured.count == 1)
             for _ in 0..<2 { #expect(try store.synchronized(with: []).captured.isEmpty) }
@@ -170,9 +159,8 @@ struct StoreStatusTests {
         arguments: ["NORMAL", "EXCLUSIVE"]
     )
     func timesStandStill(lockingMode: String) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("delete")
-        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        try app.execute("INSERT INTO note VALUES (1, 'milk')")
         let store = try store { .now.addingTimeInterval(60) }
         try store.begin()
         for _ in 0..<2 { _ = try store.synchronized(with: []) }
@@ -194,12 +182,11 @@ struct StoreStatusTests {
 
     @Test("An edit that keeps the log's size is captured although the log's former time is set again")
     func logTimeSetAgain() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("wal")
-        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk')") }
+        try app.execute("INSERT INTO note VALUES (1, 'milk')")
         let store = try store { .now.addingTimeInterval(60) }
         try store.begin()
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'rice'") }
+        try app.execute("UPDATE note SET title = 'rice'")
         // The next commit overwrites the log from its beginning.
         try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(RESTART)") }
         for _ in 0..<3 { _ = try store.synchronized(with: []) }
@@ -207,7 +194,7 @@ struct StoreStatusTests {
         let log = url.path + "-wal"
         var (former, present) = (stat(), stat())
         try #require(stat(log, &former) == 0)
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oats'") }
+        try app.execute("UPDATE note SET title = 'oats'")
         try #require(stat(log, &present) == 0)
         #expect(present.st_size == former.st_size)
         #if canImport(Darwin)
@@ -221,7 +208,6 @@ struct StoreStatusTests {
 
     @Test("It has how far a log is, which is the same after SQLite has read the log again")
     func logReadAgain() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app("wal")
         for id in 1...2 {
             try app.write { try $0.execute(sql: "INSERT INTO note VALUES (?, 'milk')", arguments: [id]) }
@@ -244,9 +230,8 @@ struct StoreStatusTests {
         arguments: ["wal", "delete"]
     )
     func untouched(mode: String) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app(mode)
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         let store = try store { .now }
         _ = try store.synchronized(with: [])
         let version = try app.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
@@ -256,9 +241,8 @@ struct StoreStatusTests {
 
     @Test("A table that synchronizes from now on is captured although the store is as it was")
     func rules() throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
-        try app("delete").write { try $0.execute(sql: "CREATE TABLE cache (id INTEGER PRIMARY KEY, text)") }
-        try DatabaseQueue(path: url.path).write { try $0.execute(sql: "INSERT INTO cache VALUES (1, 'milk')") }
+        try app("delete").execute("CREATE TABLE cache (id INTEGER PRIMARY KEY, text)")
+        try DatabaseQueue(path: url.path).execute("INSERT INTO cache VALUES (1, 'milk')")
         let laptop = ClientID(rawValue: "laptop")
         func store(_ rules: SyncRules) throws -> SynchronizedStore {
             try SynchronizedStore(
@@ -280,14 +264,13 @@ struct StoreStatusTests {
         arguments: ["wal", "delete"]
     )
     func link(mode: String) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try app(mode)
         let link = folder.appending(path: "link.sqlite")
         try FileManager.default.createSymbolicLink(at: link, withDestinationURL: url)
         let status = StoreStatus(ofStoreAt: link.path)
         // Within one tick of the file system's clock a commit may not show.
         repeat {
-            try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+            try app.execute("INSERT INTO note (title) VALUES ('milk')")
         } while StoreStatus(ofStoreAt: url.path) == status
         #expect(StoreStatus(ofStoreAt: link.path) != status)
         #expect(StoreStatus(ofStoreAt: link.path) == StoreStatus(ofStoreAt: url.path))
@@ -298,7 +281,7 @@ struct StoreStatusTests {
 
     private func appWithNotes(_ mode: String) throws -> DatabaseQueue {
         let app = try app(mode)
-        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk'), (2, 'bread')") }
+        try app.execute("INSERT INTO note VALUES (1, 'milk'), (2, 'bread')")
         return app
     }
 
@@ -313,7 +296,7 @@ struct StoreStatusTests {
             SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "phone"))
         )
         try other.begin()
-        try copy.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE id = 1") }
+        try copy.execute("UPDATE note SET title = 'soy milk' WHERE id = 1")
         return try #require(try other.recordSet())
     }
 
@@ -344,7 +327,7 @@ struct StoreStatusTests {
         let isEdited = Mutex(false)
         return try store(through: connection, at: step) {
             guard !isEdited.withLock({ exchange(&$0, for: true) }) else { return }
-            try app.write { try $0.execute(sql: sql) }
+            try app.execute(sql)
         }
     }
 
@@ -358,7 +341,6 @@ struct StoreStatusTests {
         [false, true]
     )
     func written(mode: String, throughApp: Bool) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try appWithNotes(mode)
         try #require(try hasMicroseconds())
         let set = try otherSet(with: app)
@@ -376,7 +358,7 @@ struct StoreStatusTests {
             #expect(try isUnchanged(store))
         }
         let store = try store(through: nil)
-        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
+        try app.execute("UPDATE note SET title = 'oat milk' WHERE id = 1")
         #expect(try !isUnchanged(store))
         #expect(try store.synchronized(with: []).captured.first?.changes.count == 1)
     }
@@ -394,23 +376,20 @@ struct StoreStatusTests {
     @Test(
         "An edit at any step of a synchronization that needs no capture is captured, and nothing is overwritten",
         arguments: ["wal", "delete"],
-        ["captured", "written"]
+        [("captured", false), ("captured", true), ("written", false), ("written", true)]
     )
-    func concurrent(mode: String, step: String) throws {
-        for throughApp in [false, true] {
-            defer { try? FileManager.default.removeItem(at: folder) }
-            let app = try appWithNotes(mode)
-            let set = try otherSet(with: app)
-            try store(through: nil).begin()
-            _ = try store(through: nil).synchronized(with: [])
-            let edit = "UPDATE note SET title = 'oat milk' WHERE id = 1"
-            let store = try store(through: throughApp ? app : nil, at: step, editedOnceThrough: app, edit)
-            let captured = try store.synchronized(with: [set]).captured + store.synchronized(with: []).captured
-            #expect(captured.flatMap(\.changes).count == 1)
-            let conflicts = try store.conflicts().map(\.conflict.lost)
-            #expect(conflicts == (step == "captured" ? [["title": .value(.text("soy milk"))]] : []))
-            #expect(try app.read { try String.fetchOne($0, sql: "SELECT title FROM note WHERE id = 1") } == "oat milk")
-        }
+    func concurrent(mode: String, moment: (step: String, throughApp: Bool)) throws {
+        let app = try appWithNotes(mode)
+        let set = try otherSet(with: app)
+        try store(through: nil).begin()
+        _ = try store(through: nil).synchronized(with: [])
+        let edit = "UPDATE note SET title = 'oat milk' WHERE id = 1"
+        let store = try store(through: moment.throughApp ? app : nil, at: moment.step, editedOnceThrough: app, edit)
+        let captured = try store.synchronized(with: [set]).captured + store.synchronized(with: []).captured
+        #expect(captured.flatMap(\.changes).count == 1)
+        let conflicts = try store.conflicts().map(\.conflict.lost)
+        #expect(conflicts == (moment.step == "captured" ? [["title": .value(.text("soy milk"))]] : []))
+        #expect(try app.read { try String.fetchOne($0, sql: "SELECT title FROM note WHERE id = 1") } == "oat milk")
     }
 
     @Test(
@@ -419,7 +398,6 @@ struct StoreStatusTests {
         [false, true]
     )
     func concurrentOther(mode: String, throughApp: Bool) throws {
-        defer { try? FileManager.default.removeItem(at: folder) }
         let app = try appWithNotes(mode)
         let set = try otherSet(with: app)
         try store(through: nil).begin()
@@ -430,7 +408,7 @@ struct StoreStatusTests {
         #expect(first.captured.isEmpty && first.written["note"]?.updated == 1)
         #expect(try !isUnchanged(store))
         #expect(try store.synchronized(with: []).captured.flatMap(\.changes).count == 1)
-        let titles = try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY id") }
+        let titles = try app.query("SELECT title FROM note ORDER BY id")
         #expect(titles == ["soy milk", "rye bread"])
     }
 

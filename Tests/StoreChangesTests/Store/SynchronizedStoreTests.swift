@@ -21,9 +21,7 @@ struct SynchronizedStoreTests {
         /// An app's connection, as other programs have it.
         func app(_ client: String) throws -> DatabaseQueue {
             let queue = try DatabaseQueue(path: storeURL(client).path)
-            try queue.write {
-                try $0.execute(sql: "CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)")
-            }
+            try queue.execute("CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)")
             return queue
         }
 
@@ -44,15 +42,15 @@ struct SynchronizedStoreTests {
     }
 
     private func titles(_ app: DatabaseQueue) throws -> [String] {
-        try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
+        try app.titles()
     }
 
     @Test("Two devices that edit at once have both edits after an exchange, and replicas continue where they stopped")
     func exchange() throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('milk')")
+        try phone.execute("INSERT INTO note (title) VALUES ('bread')")
         let first = try fixture.open("laptop").synchronized(with: [])
         #expect(first.captured.count == 1 && first.written.isEmpty)
         let second = try fixture.open("phone").synchronized(with: first.captured)
@@ -70,8 +68,8 @@ struct SynchronizedStoreTests {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
-        try await laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        try await phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('milk')")
+        try phone.execute("INSERT INTO note (title) VALUES ('bread')")
         let sets = try fixture.open("laptop").synchronized(with: []).captured
         for received in [[], sets] {
             let cancelled = Task {
@@ -91,12 +89,12 @@ struct SynchronizedStoreTests {
     func rowsWithoutKey() throws {
         let fixture = try Fixture()
         let apps = [try fixture.app("laptop"), try fixture.app("phone")]
-        for app in apps { try app.write { try $0.execute(sql: "CREATE TABLE visit (place TEXT)") } }
+        for app in apps { try app.execute("CREATE TABLE visit (place TEXT)") }
         for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
-        try apps[0].write { try $0.execute(sql: "INSERT INTO visit VALUES ('market')") }
+        try apps[0].execute("INSERT INTO visit VALUES ('market')")
         let sets = try fixture.open("laptop").synchronized(with: []).captured
         _ = try fixture.open("phone").synchronized(with: sets)
-        #expect(try apps[1].read { try String.fetchAll($0, sql: "SELECT place FROM visit") } == ["market"])
+        #expect(try apps[1].query("SELECT place FROM visit") == ["market"])
     }
 
     @Test("A process that has opened a replica which was built again since records nothing in the former one")
@@ -108,7 +106,7 @@ struct SynchronizedStoreTests {
         let (replica, other) = (former.replicaDatabase.path, fixture.folder.appending(path: "other").path)
         try FileManager.default.copyItem(atPath: replica, toPath: other)
         try #require(rename(other, replica) == 0)
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         let error = #expect(throws: StoreChangesError.self) { try former.recordSet() }
         #expect(error?.code == .busy)
         #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
@@ -118,30 +116,26 @@ struct SynchronizedStoreTests {
     private func storesWithPair(_ fixture: Fixture) throws -> (laptop: DatabaseQueue, phone: DatabaseQueue) {
         let apps = (laptop: try fixture.app("laptop"), phone: try fixture.app("phone"))
         for app in [apps.laptop, apps.phone] {
-            try app.write {
-                try $0.execute(
-                    sql: """
-                        CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);
-                        CREATE TABLE pair (
-                            id INTEGER PRIMARY KEY, first INT REFERENCES person (id), second INT REFERENCES person (id),
-                            CHECK (first < second)
-                        );
-                        CREATE TABLE remark (id INTEGER PRIMARY KEY, pair INT REFERENCES pair (id), text TEXT);
-                        """
-                )
-            }
-        }
-        try apps.phone.write { try $0.execute(sql: "INSERT INTO person VALUES (1, 'Zoe'), (10, 'Yan')") }
-        try apps.laptop.write {
-            try $0.execute(
-                sql: """
-                    INSERT INTO person VALUES (1, 'Ada'), (2, 'Bob'), (3, 'Cem');
-                    INSERT INTO pair VALUES (1, 1, 2), (2, 2, 3);
-                    INSERT INTO remark VALUES (1, 1, 'friends'), (2, 2, 'neighbours');
-                    INSERT INTO note (title) VALUES ('milk')
-                    """
+            try app.execute(
+                """
+                CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE TABLE pair (
+                    id INTEGER PRIMARY KEY, first INT REFERENCES person (id), second INT REFERENCES person (id),
+                    CHECK (first < second)
+                );
+                CREATE TABLE remark (id INTEGER PRIMARY KEY, pair INT REFERENCES pair (id), text TEXT);
+                """
             )
         }
+        try apps.phone.execute("INSERT INTO person VALUES (1, 'Zoe'), (10, 'Yan')")
+        try apps.laptop.execute(
+            """
+            INSERT INTO person VALUES (1, 'Ada'), (2, 'Bob'), (3, 'Cem');
+            INSERT INTO pair VALUES (1, 1, 2), (2, 2, 3);
+            INSERT INTO remark VALUES (1, 1, 'friends'), (2, 2, 'neighbours');
+            INSERT INTO note (title) VALUES ('milk')
+            """
+        )
         return apps
     }
 
@@ -157,7 +151,7 @@ struct SynchronizedStoreTests {
         #expect(first.refusals.map(\.table) == ["pair", "remark"] && first.refusals.map(\.count) == [1, 1])
         #expect(first.refusals.first?.reason.contains("first < second") == true)
         func rows(_ app: DatabaseQueue, _ sql: String) throws -> [String] {
-            try app.read { try String.fetchAll($0, sql: sql) }
+            try app.query(sql)
         }
         let texts = "SELECT text FROM remark JOIN pair ON pair.id = remark.pair ORDER BY text"
         #expect(try rows(phone, texts) == ["neighbours"])
@@ -165,16 +159,14 @@ struct SynchronizedStoreTests {
         // No absence is taken for an edit, and nothing is written while nothing changes.
         let idle = try fixture.open("phone").synchronized(with: [])
         #expect(idle.captured.isEmpty && idle.written.isEmpty && idle.refusals == first.refusals)
-        try phone.write {
-            try $0.execute(sql: "UPDATE note SET body = 'two'; UPDATE person SET name = 'Bo' WHERE name = 'Bob'")
-        }
+        try phone.execute("UPDATE note SET body = 'two'; UPDATE person SET name = 'Bo' WHERE name = 'Bob'")
         let second = try fixture.open("phone").synchronized(with: [])
         #expect(second.captured.flatMap(\.changes).count == 2 && second.refusals == first.refusals)
         _ = try fixture.open("laptop").synchronized(with: first.captured + second.captured)
         #expect(try rows(laptop, texts) == ["friends", "neighbours"])
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
         // A row that fits is written later, and with it the others.
-        try laptop.write { try $0.execute(sql: "UPDATE pair SET first = NULL WHERE id = 1") }
+        try laptop.execute("UPDATE pair SET first = NULL WHERE id = 1")
         let third = try fixture.open("laptop").synchronized(with: []).captured
         let last = try fixture.open("phone").synchronized(with: third)
         #expect(last.refusals.isEmpty)
@@ -187,24 +179,20 @@ struct SynchronizedStoreTests {
     func waitingDeletion() throws {
         let fixture = try Fixture()
         let (laptop, phone) = try storesWithPair(fixture)
-        try laptop.write {
-            try $0.execute(sql: "DELETE FROM remark; DELETE FROM pair; INSERT INTO pair VALUES (1, NULL, 3)")
-        }
+        try laptop.execute("DELETE FROM remark; DELETE FROM pair; INSERT INTO pair VALUES (1, NULL, 3)")
         let sets = try fixture.open("laptop").synchronized(with: []).captured
         let first = try fixture.open("phone").synchronized(with: sets)
         #expect(first.refusals.isEmpty)
         _ = try fixture.open("laptop").synchronized(with: first.captured)
-        try laptop.write {
-            try $0.execute(sql: "UPDATE pair SET first = 1, second = 2; DELETE FROM person WHERE name = 'Cem'")
-        }
+        try laptop.execute("UPDATE pair SET first = 1, second = 2; DELETE FROM person WHERE name = 'Cem'")
         let second = try fixture.open("laptop").synchronized(with: []).captured
         let waiting = try fixture.open("phone").synchronized(with: second)
         #expect(waiting.refusals.map(\.table) == ["pair", "person"])
-        try phone.write { try $0.execute(sql: "INSERT INTO pair (second) SELECT id FROM person WHERE name = 'Cem'") }
+        try phone.execute("INSERT INTO pair (second) SELECT id FROM person WHERE name = 'Cem'")
         let third = try fixture.open("phone").synchronized(with: []).captured
         _ = try fixture.open("laptop").synchronized(with: third)
         let pairs = "SELECT name FROM pair JOIN person ON person.id = pair.second ORDER BY name"
-        #expect(try laptop.read { try String.fetchAll($0, sql: pairs) } == ["Bob", "Cem"])
+        #expect(try laptop.query(pairs) == ["Bob", "Cem"])
         #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
     }
 
@@ -218,7 +206,7 @@ struct SynchronizedStoreTests {
         #expect(throws: Died.self) { try fixture.open("phone", observer: dying).synchronized(with: sets) }
         #expect(try titles(phone) == ["milk"])
         // Nor if the app changes its schema before it's known what was written.
-        try phone.write { try $0.execute(sql: "ALTER TABLE note ADD COLUMN color TEXT") }
+        try phone.execute("ALTER TABLE note ADD COLUMN color TEXT")
         let next = try fixture.open("phone").synchronized(with: [])
         #expect(next.captured.isEmpty && next.refusals.map(\.count) == [1, 1])
     }
@@ -230,23 +218,21 @@ struct SynchronizedStoreTests {
         configuration.acceptsDoubleQuotedStringLiterals = true
         for client in ["laptop", "phone"] {
             _ = try fixture.app(client)
-            try DatabaseQueue(path: fixture.storeURL(client).path, configuration: configuration).write {
-                try $0.execute(
-                    sql: #"""
-                        CREATE TABLE task (id INTEGER PRIMARY KEY, state TEXT CHECK (state IN ("open", "done")));
-                        CREATE TABLE seen_migrations (what TEXT);
-                        CREATE TRIGGER seen AFTER INSERT ON task BEGIN INSERT INTO seen_migrations VALUES ("a task"); END;
-                        """#
-                )
-            }
+            try DatabaseQueue(path: fixture.storeURL(client).path, configuration: configuration).execute(
+                #"""
+                CREATE TABLE task (id INTEGER PRIMARY KEY, state TEXT CHECK (state IN ("open", "done")));
+                CREATE TABLE seen_migrations (what TEXT);
+                CREATE TRIGGER seen AFTER INSERT ON task BEGIN INSERT INTO seen_migrations VALUES ("a task"); END;
+                """#
+            )
         }
-        try DatabaseQueue(path: fixture.storeURL("laptop").path, configuration: configuration).write {
-            try $0.execute(sql: "INSERT INTO task VALUES (1, 'open')")
-        }
+        try DatabaseQueue(path: fixture.storeURL("laptop").path, configuration: configuration).execute(
+            "INSERT INTO task VALUES (1, 'open')"
+        )
         let sets = try fixture.open("laptop").synchronized(with: []).captured
         _ = try fixture.open("phone").synchronized(with: sets)
         let phone = try DatabaseQueue(path: fixture.storeURL("phone").path)
-        #expect(try phone.read { try String.fetchAll($0, sql: "SELECT what FROM seen_migrations") } == ["a task"])
+        #expect(try phone.query("SELECT what FROM seen_migrations") == ["a task"])
     }
 
     @Test("A store that is opened again with the same statements has the same schema, and another one with others")
@@ -271,7 +257,7 @@ struct SynchronizedStoreTests {
         _ = try former.synchronized(with: [])
         let present = try fixture.open("laptop", as: "notebook")
         try present.adopt()
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         let error = #expect(throws: StoreChangesError.self) { try former.recordSet() }
         #expect(error?.code == .busy)
         let set = try present.recordSet()
@@ -282,13 +268,13 @@ struct SynchronizedStoreTests {
     func differentColumns() throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title, body) VALUES (1, 'milk', '')") }
+        try laptop.execute("INSERT INTO note (id, title, body) VALUES (1, 'milk', '')")
         let set = try #require(try fixture.open("laptop").recordSet())
         let store = try fixture.open("phone")
         _ = try store.synchronized(with: [set])
-        try laptop.write { try $0.execute(sql: "UPDATE note SET body = 'two litres'") }
+        try laptop.execute("UPDATE note SET body = 'two litres'")
         let update = try #require(try fixture.open("laptop").recordSet())
-        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        try phone.execute("UPDATE note SET title = 'oat milk'")
         let outcome = try store.synchronized(with: [update])
         #expect(outcome.captured.count == 1)
         _ = try fixture.open("laptop").synchronized(with: outcome.captured)
@@ -302,7 +288,7 @@ struct SynchronizedStoreTests {
     func editMeanwhile(count: Int) throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('milk')")
         let set = try #require(try fixture.open("laptop").recordSet())
         let edits = Mutex(0)
         let store = try fixture.open(
@@ -313,7 +299,7 @@ struct SynchronizedStoreTests {
                         $0 += 1; return $0
                     }) <= count
                 else { return }
-                try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+                try phone.execute("INSERT INTO note (title) VALUES ('bread')")
             }
         )
         let outcome = try store.synchronized(with: [set])
@@ -330,11 +316,11 @@ struct SynchronizedStoreTests {
     func migrationMeanwhile(change: String) throws {
         let fixture = try Fixture()
         let app = try fixture.app("laptop")
-        try app.write { try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', 'oat')") }
+        try app.execute("INSERT INTO note (title, body) VALUES ('milk', 'oat')")
         let store = try fixture.open("laptop")
         _ = try store.synchronize(with: [])
-        try app.write { try $0.execute(sql: "ALTER TABLE note \(change)") }
-        try app.write { try $0.execute(sql: "DELETE FROM note") }
+        try app.execute("ALTER TABLE note \(change)")
+        try app.execute("DELETE FROM note")
         let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
         #expect(error?.code == .busy && error?.message.contains("schema") == true)
         #expect(try fixture.open("laptop").synchronize(with: []).captured.count == 1)
@@ -454,16 +440,16 @@ struct SynchronizedStoreTests {
     func otherEditMeanwhile() throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', ''), (2, 'bread', '')") }
+        try laptop.execute("INSERT INTO note VALUES (1, 'milk', ''), (2, 'bread', '')")
         let first = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronized(with: [first])
-        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
+        try laptop.execute("UPDATE note SET title = 'oat milk' WHERE id = 1")
         let second = try #require(try fixture.open("laptop").recordSet())
         let store = try fixture.open(
             "phone",
             observer: StepObserver { step in
                 guard step == "captured" else { return }
-                try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
+                try phone.execute("UPDATE note SET title = 'rye bread' WHERE id = 2")
             }
         )
         let outcome = try store.synchronized(with: [second])
@@ -482,8 +468,8 @@ struct SynchronizedStoreTests {
     func death(at step: String) throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
-        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('milk')")
+        try phone.execute("INSERT INTO note (title) VALUES ('bread')")
         let set = try #require(try fixture.open("laptop").recordSet())
         let dying = try fixture.open("phone", observer: StepObserver { if $0 == step { throw Death() } })
         #expect(throws: Death.self) { try dying.synchronized(with: [set]) }
@@ -500,11 +486,11 @@ struct SynchronizedStoreTests {
     func oldTokenAfterDeath() throws {
         let fixture = try Fixture()
         let app = try fixture.app("laptop")
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try app.execute("INSERT INTO note (title) VALUES ('milk')")
         _ = try fixture.open("laptop").synchronized(with: [])
         let backup = try DatabaseQueue()
         try app.backup(to: backup)
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try app.execute("INSERT INTO note (title) VALUES ('bread')")
         let dying = try fixture.open("laptop", observer: StepObserver { if $0 == "captured" { throw Death() } })
         #expect(throws: Death.self) { try dying.synchronized(with: []) }
         _ = try fixture.open("laptop").synchronized(with: [])
@@ -533,7 +519,7 @@ struct SynchronizedStoreTests {
         _ = try fixture.open("laptop").synchronized(with: [])
         let backup = try DatabaseQueue()
         try app.backup(to: backup)
-        try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try app.execute("INSERT INTO note (title) VALUES ('bread')")
         let captures = Mutex(0)
         let store = try fixture.open(
             "laptop",
@@ -544,7 +530,7 @@ struct SynchronizedStoreTests {
                         $0 += 1; return $0
                     }) == 1
                 else { throw Death() }
-                try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('eggs')") }
+                try app.execute("INSERT INTO note (title) VALUES ('eggs')")
             }
         )
         let outcome = try store.synchronized(with: [])
@@ -575,7 +561,7 @@ struct SynchronizedStoreTests {
     func readiness(isFromThird: Bool) throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('milk')")
         let first = try #require(try fixture.open("laptop").recordSet())
         var author = "laptop"
         if isFromThird {
@@ -583,7 +569,7 @@ struct SynchronizedStoreTests {
             _ = try fixture.app(author)
             _ = try fixture.open(author).synchronized(with: [first])
         }
-        try fixture.app(author).write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        try fixture.app(author).execute("UPDATE note SET title = 'oat milk'")
         let second = try #require(try fixture.open(author).recordSet())
         #expect(try fixture.open("phone").synchronized(with: [second]).written.isEmpty)
         #expect(try titles(phone).isEmpty)
@@ -597,13 +583,13 @@ struct SynchronizedStoreTests {
     func replaced() throws {
         let fixture = try Fixture()
         let laptop = try fixture.app("laptop")
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('milk')")
         _ = try fixture.open("laptop").synchronized(with: [])
         try laptop.close()
         let backup = fixture.folder.appending(path: "backup")
         try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: backup)
         let later = try fixture.app("laptop")
-        try later.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        try later.execute("INSERT INTO note (title) VALUES ('bread')")
         _ = try fixture.open("laptop").synchronized(with: [])
         try later.close()
         try FileManager.default.removeItem(at: fixture.storeURL("laptop"))
@@ -622,7 +608,7 @@ struct SynchronizedStoreTests {
         }
         let store = try fixture.open("laptop")
         _ = try store.synchronized(with: [])
-        try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id > 50") }
+        try laptop.execute("DELETE FROM note WHERE id > 50")
         let error = #expect(throws: StoreChangesError.self) { try store.synchronized(with: []) }
         #expect(error?.code == .massDeletion)
         #expect(error?.message.contains("150 of 200 rows of note") == true)
@@ -643,9 +629,9 @@ struct SynchronizedStoreTests {
         }
         let store = try fixture.open("laptop")
         _ = try store.synchronized(with: [])
-        try laptop.write { try $0.execute(sql: "UPDATE word SET text = text || '!'") }
+        try laptop.execute("UPDATE word SET text = text || '!'")
         #expect(try store.synchronized(with: []).captured.count == 1)
-        try laptop.write { try $0.execute(sql: "DELETE FROM word WHERE rowid > 50") }
+        try laptop.execute("DELETE FROM word WHERE rowid > 50")
         let error = #expect(throws: StoreChangesError.self) { try store.synchronized(with: []) }
         #expect(error?.code == .massDeletion)
         #expect(error?.message.contains("150 of 200 rows of word") == true)
@@ -806,8 +792,8 @@ struct SynchronizedStoreTests {
     func numbers() throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (7, 'milk'), (9, 'bread')") }
-        try phone.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (9, 'eggs')") }
+        try laptop.execute("INSERT INTO note (id, title) VALUES (7, 'milk'), (9, 'bread')")
+        try phone.execute("INSERT INTO note (id, title) VALUES (9, 'eggs')")
         let set = try #require(try fixture.open("laptop").recordSet())
         _ = try fixture.open("phone").synchronized(with: [set])
         let numbers = try phone.read { try Int.fetchAll($0, sql: "SELECT id FROM note ORDER BY title") }

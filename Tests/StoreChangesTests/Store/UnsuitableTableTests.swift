@@ -11,14 +11,10 @@ struct UnsuitableTableTests {
     /// Two devices with the same three notes, of which one is updated.
     private func devices(_ fixture: Fixture) throws -> (laptop: DatabaseQueue, phone: DatabaseQueue) {
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
-        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread'), ('milk'), ('tea')") }
+        try laptop.execute("INSERT INTO note (title) VALUES ('bread'), ('milk'), ('tea')")
         let first = try fixture.open("laptop").synchronized(with: [])
         _ = try fixture.open("phone").synchronized(with: first.captured)
         return (laptop, phone)
-    }
-
-    private func titles(_ app: DatabaseQueue) throws -> [String] {
-        try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
     }
 
     @Test(
@@ -42,15 +38,15 @@ struct UnsuitableTableTests {
             #expect(error?.code == .unsuitableTable, "\(error as Any)")
             #expect(error?.message.contains("note: ") == true && error?.message.contains(reason) == true)
         }
-        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE title = 'bread'") }
+        try phone.execute("UPDATE note SET title = 'rye bread' WHERE title = 'bread'")
         let set = try #require(try fixture.open("phone").recordSet())
 
-        try laptop.write { try $0.execute(sql: "DROP INDEX places") }
+        try laptop.execute("DROP INDEX places")
         let mended = try fixture.open("laptop").synchronized(with: [set])
         #expect(mended.captured.flatMap(\.changes).count == 2)
         _ = try fixture.open("phone").synchronized(with: mended.captured)
         for (device, app) in [("laptop", laptop), ("phone", phone)] {
-            #expect(try titles(app) == ["oat milk", "rye bread"])
+            #expect(try app.titles() == ["oat milk", "rye bread"])
             #expect(try fixture.open(device).conflicts().isEmpty)
             #expect(try fixture.open(device).recordSet() == nil)
         }
@@ -60,18 +56,16 @@ struct UnsuitableTableTests {
     func droppedAfterwards() throws {
         let fixture = try Fixture()
         let (laptop, _) = try devices(fixture)
-        try laptop.write {
-            try $0.execute(
-                sql: """
-                    CREATE TABLE new (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO new SELECT id, title FROM note;
-                    DROP TABLE note; ALTER TABLE new RENAME TO Note; CREATE UNIQUE INDEX places ON Note (id * 2);
-                    """
-            )
-        }
+        try laptop.execute(
+            """
+            CREATE TABLE new (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO new SELECT id, title FROM note;
+            DROP TABLE note; ALTER TABLE new RENAME TO Note; CREATE UNIQUE INDEX places ON Note (id * 2);
+            """
+        )
         let error = #expect(throws: StoreChangesError.self) { _ = try fixture.open("laptop") }
         #expect(error?.code == .unsuitableTable, "\(error as Any)")
-        try laptop.write { try $0.execute(sql: "DROP TABLE Note; CREATE TABLE word (text TEXT)") }
-        try laptop.write { try $0.execute(sql: "INSERT INTO word VALUES ('hello')") }
+        try laptop.execute("DROP TABLE Note; CREATE TABLE word (text TEXT)")
+        try laptop.execute("INSERT INTO word VALUES ('hello')")
         #expect(try fixture.open("laptop").recordSet()?.changes.count == 1)
     }
 }

@@ -46,8 +46,7 @@ struct RefusedRowsTests {
     private func bring() throws {
         let former = laptop.sets.count
         try laptop.capture()
-        try phone.integrate(Array(laptop.sets.dropFirst(former)))
-        try phone.write()
+        try phone.receive(Array(laptop.sets.dropFirst(former)))
     }
 
     private func remarks() throws -> [String] {

@@ -10,8 +10,7 @@ struct SearchIndexTests {
     private static func bring(_ devices: DevicePair) throws {
         let former = devices.laptop.sets.count
         try devices.laptop.capture()
-        try devices.phone.integrate(Array(devices.laptop.sets.dropFirst(former)))
-        try devices.phone.write()
+        try devices.phone.receive(Array(devices.laptop.sets.dropFirst(former)))
     }
 
     private static func matches(_ word: String, on device: SimulatedDevice) throws -> [String] {

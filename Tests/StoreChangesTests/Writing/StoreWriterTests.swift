@@ -14,8 +14,7 @@ struct StoreWriterTests {
     private static func bring(_ devices: DevicePair) throws {
         let former = devices.laptop.sets.count
         try devices.laptop.capture()
-        try devices.phone.integrate(Array(devices.laptop.sets.dropFirst(former)))
-        try devices.phone.write()
+        try devices.phone.receive(Array(devices.laptop.sets.dropFirst(former)))
     }
 
     @Test(
@@ -63,14 +62,10 @@ struct StoreWriterTests {
         let fixture = try SynchronizedStoreTests.Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         if hasTrigger {
-            try phone.write {
-                try $0.execute(sql: "CREATE TRIGGER note_added AFTER INSERT ON note BEGIN SELECT 1; END")
-            }
+            try phone.execute("CREATE TRIGGER note_added AFTER INSERT ON note BEGIN SELECT 1; END")
         }
         for client in ["laptop", "phone"] { _ = try fixture.open(client).synchronized(with: []) }
-        try laptop.write {
-            try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', hex(zeroblob(1000000)))")
-        }
+        try laptop.execute("INSERT INTO note (title, body) VALUES ('milk', hex(zeroblob(1000000)))")
         let sets = try fixture.open("laptop").synchronized(with: []).captured
         // The file can't become larger than it is.
         try phone.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1") }
@@ -80,7 +75,7 @@ struct StoreWriterTests {
         #expect(error?.code == .cannotWrite && error?.message.contains("free space") == true)
         try phone.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1000000") }
         _ = try fixture.open("phone", through: phone).synchronized(with: [])
-        #expect(try phone.read { try String.fetchAll($0, sql: "SELECT title FROM note") } == ["milk"])
+        #expect(try phone.query("SELECT title FROM note") == ["milk"])
     }
 
     @Test("Rows without a key that pass on a unique value are written where a trigger refuses deletes")
@@ -156,8 +151,7 @@ struct StoreWriterTests {
         }
         try devices.laptop.edit("INSERT INTO note VALUES (1, 'milk', 0)")
         try devices.laptop.capture()
-        try devices.phone.integrate(devices.laptop.sets)
-        try devices.phone.write()
+        try devices.phone.receive(devices.laptop.sets)
         #expect(isRead)
         try devices.laptop.edit("INSERT INTO tag VALUES ('food', 'red')")
         try devices.laptop.capture()
