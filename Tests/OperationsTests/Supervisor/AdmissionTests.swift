@@ -198,31 +198,6 @@ struct AdmissionTests {
         await #expect(throws: ProbeError.self) { try await none.value }
     }
 
-    @Test("A barrier runs alone")
-    func barrier() async throws {
-        let supervisor = OperationSupervisor(width: 4)
-        let running = Locked((now: 0, maximumConcurrent: 0))
-        func work(isBarrier: Bool) -> Probe<Void> {
-            Probe { _ in
-                running.withLock { $0.now += 1 }
-                await Task.yield()
-                running.withLock { running in
-                    if isBarrier { running.maximumConcurrent = max(running.maximumConcurrent, running.now - 1) }
-                    running.now -= 1
-                }
-            }
-        }
-        for number in 0..<40 {
-            if number.isMultiple(of: 7) {
-                supervisor.addBarrier(work(isBarrier: true))
-            } else {
-                supervisor.add(work(isBarrier: false))
-            }
-        }
-        try await supervisor.drain()
-        #expect(running.withLock { $0.maximumConcurrent } == 0)
-    }
-
     @Test(
         "D9: Shutdown is bounded by its grace, with an operation that ignores cancellation; its late result is dropped"
     )

@@ -117,79 +117,74 @@ struct BackgroundTests {
 
     private static let mayContinue = OperationOptions(mayContinueInBackground: true)
 
-    @Test("P27: The assertion is released once, when the last operation in the background has ended")
-    func release() async throws {
-        for seed in 0..<200 as Range<UInt64> {
-            let provider = Provider()
+    /// Runs `body` in the orders of so many seeds: it takes one assertion, which is released at once when it's needed no more.
+    private func explore(
+        seeds: Range<UInt64> = 0..<50,
+        isGrantedLate: Bool = false,
+        _ body: @escaping @Sendable (Simulation, OperationSupervisor, Provider) async throws -> Void
+    ) async throws {
+        for seed in seeds {
+            let provider = Provider(grant: isGrantedLate ? Gate() : nil)
             try await Simulation.run(seed: seed) { simulation in
                 let start = simulation.clock.now
-                let supervisor = OperationSupervisor(.init(simulation))
-                let gates = [Gate(), Gate()]
-                let ordinary = supervisor.add(Probe { _ in try await gates[0].wait() })
-                let upload = supervisor.add(Probe { _ in try await gates[1].wait() }, options: Self.mayContinue)
-                for gate in gates { await gate.arrival() }
-                let held = supervisor.add(Probe { _ in })
-                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
-                gates[seed.isMultiple(of: 2) ? 0 : 1].open()
-                _ = seed.isMultiple(of: 2) ? try await ordinary.value : try await upload.value
-                #expect(provider.held.withLock { $0.count } == 1)
-                for gate in gates { gate.open() }
-                try await provider.release.wait()
+                try await body(simulation, OperationSupervisor(.init(simulation)), provider)
                 #expect(start.duration(to: simulation.clock.now) == .zero)
-                #expect(upload.state == .finished)
-                #expect(held.state == .ready)
-                await supervisor.enterForeground()
-                try await held.value
             }
             #expect(provider.held.withLock { $0.isEmpty })
             #expect(provider.taken.withLock { $0 } == 1)
+        }
+    }
+
+    @Test("P27: The assertion is released once, when the last operation in the background has ended")
+    func release() async throws {
+        try await explore(seeds: 0..<200) { simulation, supervisor, provider in
+            let gates = [Gate(), Gate()]
+            let ordinary = supervisor.add(Probe { _ in try await gates[0].wait() })
+            let upload = supervisor.add(Probe { _ in try await gates[1].wait() }, options: Self.mayContinue)
+            for gate in gates { await gate.arrival() }
+            let held = supervisor.add(Probe { _ in })
+            await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+            gates[simulation.seed.isMultiple(of: 2) ? 0 : 1].open()
+            _ = simulation.seed.isMultiple(of: 2) ? try await ordinary.value : try await upload.value
+            #expect(provider.held.withLock { $0.count } == 1)
+            for gate in gates { gate.open() }
+            try await provider.release.wait()
+            #expect(upload.state == .finished)
+            #expect(held.state == .ready)
+            await supervisor.enterForeground()
+            try await held.value
         }
     }
 
     @Test("P27: An assertion that is granted after the last operation has ended is released at once")
     func lateGrant() async throws {
-        for seed in 0..<200 as Range<UInt64> {
-            let grant = Gate()
-            let provider = Provider(grant: grant)
-            try await Simulation.run(seed: seed) { simulation in
-                let start = simulation.clock.now
-                let supervisor = OperationSupervisor(.init(simulation))
-                let gate = Gate()
-                let upload = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
-                async let entry: Void = supervisor.enterBackground(grace: .seconds(30), provider: provider)
-                await grant.arrival()
-                gate.open()
-                try await upload.value
-                grant.open()
-                await entry
-                try await provider.release.wait()
-                #expect(start.duration(to: simulation.clock.now) == .zero)
-            }
-            #expect(provider.held.withLock { $0.isEmpty })
-            #expect(provider.taken.withLock { $0 } == 1)
+        try await explore(seeds: 0..<200, isGrantedLate: true) { _, supervisor, provider in
+            let grant = try #require(provider.grant)
+            let gate = Gate()
+            let upload = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
+            async let entry: Void = supervisor.enterBackground(grace: .seconds(30), provider: provider)
+            await grant.arrival()
+            gate.open()
+            try await upload.value
+            grant.open()
+            await entry
+            try await provider.release.wait()
         }
     }
 
     @Test("P27: An assertion that expires while it is being taken is released at once")
     func expiryWhileTaken() async throws {
-        for seed in 0..<50 as Range<UInt64> {
-            let grant = Gate()
-            let provider = Provider(grant: grant)
-            try await Simulation.run(seed: seed) { simulation in
-                let start = simulation.clock.now
-                let supervisor = OperationSupervisor(.init(simulation))
-                let upload = supervisor.add(Probe { _ in try await Gate().wait() }, options: Self.mayContinue)
-                async let entry: Void = supervisor.enterBackground(grace: .seconds(30), provider: provider)
-                await grant.arrival()
-                provider.expire.withLock { $0 }?()
-                _ = await upload.result
-                #expect(upload.state == .cancelled)
-                grant.open()
-                await entry
-                try await provider.release.wait()
-                #expect(start.duration(to: simulation.clock.now) == .zero)
-            }
-            #expect(provider.held.withLock { $0.isEmpty })
+        try await explore(isGrantedLate: true) { _, supervisor, provider in
+            let grant = try #require(provider.grant)
+            let upload = supervisor.add(Probe { _ in try await Gate().wait() }, options: Self.mayContinue)
+            async let entry: Void = supervisor.enterBackground(grace: .seconds(30), provider: provider)
+            await grant.arrival()
+            provider.expire.withLock { $0 }?()
+            _ = await upload.result
+            #expect(upload.state == .cancelled)
+            grant.open()
+            await entry
+            try await provider.release.wait()
         }
     }
 
@@ -206,28 +201,20 @@ struct BackgroundTests {
 
     @Test("P27: Operations added while the assertion is held keep it; operations added later run without one")
     func workAddedInBackground() async throws {
-        for seed in 0..<50 as Range<UInt64> {
-            let provider = Provider()
-            try await Simulation.run(seed: seed) { simulation in
-                let start = simulation.clock.now
-                let supervisor = OperationSupervisor(.init(simulation))
-                let gate = Gate()
-                let first = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
-                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
-                let second = supervisor.add(
-                    Probe { _ in #expect(provider.held.withLock { $0.count } == 1) },
-                    after: [first],
-                    options: Self.mayContinue
-                )
-                gate.open()
-                try await second.value
-                try await provider.release.wait()
-                let late = supervisor.add(Probe { _ in }, options: Self.mayContinue)
-                try await late.value
-                #expect(start.duration(to: simulation.clock.now) == .zero)
-            }
-            #expect(provider.held.withLock { $0.isEmpty })
-            #expect(provider.taken.withLock { $0 } == 1)
+        try await explore { _, supervisor, provider in
+            let gate = Gate()
+            let first = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
+            await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+            let second = supervisor.add(
+                Probe { _ in #expect(provider.held.withLock { $0.count } == 1) },
+                after: [first],
+                options: Self.mayContinue
+            )
+            gate.open()
+            try await second.value
+            try await provider.release.wait()
+            let late = supervisor.add(Probe { _ in }, options: Self.mayContinue)
+            try await late.value
         }
     }
 
@@ -239,20 +226,14 @@ struct BackgroundTests {
             func main(_ context: OperationContext) async throws {}
             func operationDidComplete(_ output: Void) async { try? await gate.wait() }
         }
-        for seed in 0..<50 as Range<UInt64> {
-            let provider = Provider()
-            try await Simulation.run(seed: seed) { simulation in
-                let start = simulation.clock.now
-                let supervisor = OperationSupervisor(.init(simulation))
-                let gate = Gate()
-                supervisor.add(Slow(gate))
-                await gate.arrival()
-                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
-                #expect(provider.held.withLock { $0.count } == 1)
-                gate.open()
-                try await provider.release.wait()
-                #expect(start.duration(to: simulation.clock.now) == .zero)
-            }
+        try await explore { _, supervisor, provider in
+            let gate = Gate()
+            supervisor.add(Slow(gate))
+            await gate.arrival()
+            await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+            #expect(provider.held.withLock { $0.count } == 1)
+            gate.open()
+            try await provider.release.wait()
         }
     }
 

@@ -130,19 +130,6 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("More urgent operations start first")
-    func priorities() async throws {
-        let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
-        let journal = Journal()
-        for priority in OperationPriority.allCases {
-            supervisor.add(Probe("\(priority)", journal) { _ in }, options: OperationOptions(priority: priority))
-        }
-        supervisor.isSuspended = false
-        try await supervisor.drain()
-        let order = journal.all.filter { $0.hasSuffix(" main") }
-        #expect(order == OperationPriority.allCases.reversed().map { "\($0) main" })
-    }
-
     @Test("R34 F15: An operation that waits for an answer is paused, and others use its slot")
     func pausing() async throws {
         let supervisor = OperationSupervisor(width: 1)

@@ -22,23 +22,6 @@ struct StartOrderTests {
         }
     }
 
-    @Test("Operations start before older ones of lower priority")
-    func urgency() async throws {
-        let gate = Gate()
-        let supervisor = OperationSupervisor(width: 1)
-        let order = Locked<[OperationPriority]>([])
-        supervisor.add(Probe { _ in try await gate.wait() })
-        for priority in [OperationPriority.low, .normal, .veryLow, .normal, .normal] {
-            supervisor.add(
-                Probe { _ in order.withLock { $0.append(priority) } },
-                options: OperationOptions(priority: priority)
-            )
-        }
-        gate.open()
-        try await supervisor.drain()
-        #expect(order.withLock { $0 } == [.normal, .normal, .normal, .low, .veryLow])
-    }
-
     @Test("Operations start after older ones that become ready meanwhile")
     func readiness() async throws {
         for seed in TestDepth.seeds(quick: 10, ci: 50, deep: 1_000) {
