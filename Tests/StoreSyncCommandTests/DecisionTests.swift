@@ -156,8 +156,7 @@ extension CommandTests {
         func joining() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let pull = ["pull", desktop.store.path, "--document", "notes"] + desktop.options
             let message = try await expectRefusal(fixture, pull, "encryptionUndecided")
             #expect(

@@ -54,8 +54,7 @@ extension CommandTests {
         func differentCase() async throws {
             let fixture = try Fixture()
             let device = try fixture.device("laptop")
-            try device.write("one")
-            #expect(try await device.push().status == 0)
+            try await device.push(adding: "one")
             let before = try Listing(of: fixture.share)
             let document = try await device.run("push", device.store.path, "--document", "NOTES", "--no-encrypt")
             #expect(document.status == 64)

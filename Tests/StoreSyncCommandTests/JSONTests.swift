@@ -148,8 +148,7 @@ extension CommandTests {
 
         @Test("Verify counts files and bytes")
         func verify() async throws {
-            let fixture = try Fixture()
-            let laptop = try fixture.device("laptop")
+            let laptop = try Fixture().device("laptop")
             try laptop.write("one")
             _ = try await laptop.push()
             let result = try await laptop.run("verify")

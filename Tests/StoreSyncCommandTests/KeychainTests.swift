@@ -57,8 +57,7 @@ extension CommandTests {
 
         @Test("A push succeeds with a warning if the keychain fails, or if unencrypted items stay on the device")
         func warnings() async throws {
-            let fixture = try Fixture()
-            let laptop = try fixture.device("laptop")
+            let laptop = try Fixture().device("laptop")
             try laptop.write("one")
             try await keychain(of: laptop).add(SecretBytes(copying: [1]), as: Self.item)
             let push = try await laptop.push()

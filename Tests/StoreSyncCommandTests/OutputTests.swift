@@ -22,8 +22,7 @@ extension CommandTests {
         /// A device that has pushed.
         private func device(_ fixture: Fixture) async throws -> Device {
             let device = try fixture.device("laptop")
-            try device.write("one")
-            #expect(try await device.push().status == 0)
+            try await device.push(adding: "one")
             return device
         }
 

@@ -14,17 +14,14 @@ extension CommandTests {
             #expect(try await laptop.run("register", "--no-encrypt").status == 0)
             try expectFailure(try await desktop.pull(), 66, "documentNotFound")
             #expect(try Listing(of: fixture.share).paths.filter { $0.contains("Documents/") }.isEmpty)
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let client = try #require(try await desktop.run("register").json()["client"]?.string)
             try expectFailure(try await desktop.pull("--from", client), 66, "noUploadedStore")
             try FileManager.default.removeItem(
                 at: fixture.share.appending(path: try #require(fixture.manifests().first))
             )
-            for name in ["WholeStore.ticdsync"] {
-                for path in try Listing(of: fixture.share).paths where path.hasSuffix("/\(name)") {
-                    try FileManager.default.removeItem(at: fixture.share.appending(path: path))
-                }
+            for path in try Listing(of: fixture.share).paths where path.hasSuffix("/WholeStore.ticdsync") {
+                try FileManager.default.removeItem(at: fixture.share.appending(path: path))
             }
             try expectFailure(try await desktop.pull(), 66, "noUploadedStore")
             #expect(!FileManager.default.fileExists(atPath: desktop.store.path))
@@ -37,8 +34,7 @@ extension CommandTests {
             let (laptop, stranger) = (try fixture.device("laptop"), try fixture.device("stranger"))
             try expectFailure(try await stranger.run(command), 66, "applicationMissing")
             #expect(try Listing(of: fixture.share).isEmpty)
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let before = try Listing(of: fixture.share)
             #expect(try await stranger.run(command).status == 0)
             #expect(try await laptop.run(command).status == 0)
@@ -118,8 +114,7 @@ extension CommandTests {
         func localChanges() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             try desktop.write("never synchronized")
             let before = try Listing(of: desktop.home).withoutState
             try expectFailure(try await desktop.pull(), 65, "localChanges")
@@ -127,8 +122,7 @@ extension CommandTests {
             #expect(try await desktop.pull("--overwrite").status == 0)
             #expect(try desktop.notes() == ["one"])
             try desktop.write("changed")
-            try laptop.write("two")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "two")
             try expectFailure(try await desktop.pull(), 65, "localChanges")
             #expect(try desktop.notes() == ["one", "changed"])
             #expect(try await desktop.pull("--overwrite").json()["generation"]?.number == 2)
@@ -171,8 +165,7 @@ extension CommandTests {
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             let client = try #require(try await laptop.push().json()["client"]?.string)
-            try laptop.write("two")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "two")
             #expect(try await desktop.pull().status == 0)
             let former = try await desktop.pull("--from", client, "--generation", "1")
             #expect(former.status == 0, "\(former)")
@@ -190,8 +183,7 @@ extension CommandTests {
         func strangersAndVanished() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             try desktop.write("other")
             let refused = try await desktop.push()
             try expectFailure(refused, 65, "unrelatedStore")
@@ -209,8 +201,7 @@ extension CommandTests {
         func movedAndWhole() async throws {
             let fixture = try Fixture()
             let laptop = try fixture.device("laptop")
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let new = laptop.home.appending(path: "moved.sqlite")
             try FileManager.default.moveItem(at: laptop.store, to: new)
             let moved = try await fixture.run(
@@ -245,12 +236,10 @@ extension CommandTests {
         func rollback() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let backup = fixture.folder.appending(path: "backup")
             try FileManager.default.copyItem(at: fixture.share, to: backup)
-            try laptop.write("two")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "two")
             #expect(try await desktop.pull().status == 0)
             try FileManager.default.removeItem(at: fixture.share)
             try FileManager.default.moveItem(at: backup, to: fixture.share)
@@ -268,8 +257,7 @@ extension CommandTests {
         func damaged() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             try fixture.flipByte(at: 100, of: fixture.uploaded("WholeStore.ticdsync"))
             try expectFailure(try await desktop.pull(), 65, "corrupt")
             #expect(try Listing(of: desktop.home).withoutState.isEmpty)
@@ -282,8 +270,7 @@ extension CommandTests {
         func flippedByte() async throws {
             let fixture = try Fixture()
             let laptop = try fixture.device("laptop")
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let file = try fixture.uploaded("WholeStore.ticdsync")
             try fixture.flipByte(at: 100, of: file)
             let result = try await laptop.run("verify")
@@ -300,8 +287,7 @@ extension CommandTests {
             #expect(quiet.status == 65 && quiet.output.isEmpty && quiet.errorOutput.contains(path), "\(quiet)")
             // New pushes repair the application: the second one removes the damaged store.
             for note in ["two", "three"] {
-                try laptop.write(note)
-                #expect(try await laptop.push().status == 0)
+                try await laptop.push(adding: note)
             }
             #expect(try await laptop.run("verify").status == 0)
         }
@@ -310,8 +296,7 @@ extension CommandTests {
         func damage() async throws {
             let template = try Fixture()
             let laptop = try template.device("laptop")
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let upload = try template.uploaded("WholeStore.ticdsync")
             let manifest = template.share.appending(path: try #require(template.manifests().first))
             for file in [upload, manifest] {
@@ -330,8 +315,7 @@ extension CommandTests {
         func strangers() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let files = FileManager.default
             let directories = try Listing(of: fixture.share).directories + [""]
             for directory in directories {
@@ -369,8 +353,7 @@ extension CommandTests {
             let pull = try await desktop.pull()
             #expect(pull.status == 0, "\(pull)")
             #expect(try desktop.notes() == ["one"])
-            try desktop.write("two")
-            #expect(try await desktop.push().status == 0)
+            try await desktop.push(adding: "two")
             #expect(try await laptop.pull().status == 0)
             #expect(try laptop.notes() == ["one", "two"])
         }
@@ -379,8 +362,7 @@ extension CommandTests {
         func repair() async throws {
             let fixture = try Fixture()
             let laptop = try fixture.device("laptop")
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let before = try Listing(of: fixture.share)
             let root = fixture.share.appending(path: "org.example.notes")
             let files = FileManager.default

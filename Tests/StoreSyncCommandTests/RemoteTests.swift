@@ -49,8 +49,7 @@ extension CommandTests {
         func unmounted() async throws {
             let fixture = try Fixture()
             let device = try fixture.device("laptop")
-            try device.write("one")
-            #expect(try await device.push().status == 0)
+            try await device.push(adding: "one")
             try FileManager.default.moveItem(at: fixture.share, to: fixture.folder.appending(path: "unplugged"))
             try FileManager.default.createDirectory(at: fixture.share, withIntermediateDirectories: false)
             try device.write("two")
@@ -94,8 +93,7 @@ extension CommandTests {
 
         @Test("A device that is still registered isn't set up again, and needs no password")
         func stillRegistered() async throws {
-            let fixture = try Fixture()
-            let laptop = try fixture.device("laptop")
+            let laptop = try Fixture().device("laptop")
             let password = ["STORESYNC_PASSWORD": "correct horse"]
             let first = try await laptop.run("register", environment: password)
             #expect(first.status == 0, "\(first)")
@@ -182,8 +180,7 @@ extension CommandTests {
         func fullHere() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             #expect(try await desktop.run("register", "--no-encrypt").status == 0)
 
             let folder = desktop.home.appending(path: "full", directoryHint: .isDirectory)
@@ -192,8 +189,7 @@ extension CommandTests {
             let store = folder.appending(path: "store.sqlite").path
             let arguments = ["pull", store, "--document", "notes", "--json"] + desktop.options
             #expect(try await fixture.run(arguments).status == 0)
-            try laptop.write("two", bytes: 2_000_000)
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "two", bytes: 2_000_000)
             let (before, share) = (try Listing(of: folder), try Listing(of: fixture.share))
             let pull = try await fixture.run(arguments)
             #expect(pull.status == 73, "\(pull)")

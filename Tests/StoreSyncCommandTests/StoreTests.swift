@@ -60,8 +60,7 @@ extension CommandTests {
         func slash() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let path = desktop.home.appending(path: "new").path + "/"
             for command in ["pull", "sync", "push"] {
                 let result = try await desktop.run(command, path, "--document", "notes", "--no-encrypt")
@@ -158,8 +157,7 @@ extension CommandTests {
                     withDestinationPath: "real/notes"
                 )
             }
-            try laptop.write("two")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "two")
             #expect(try await desktop.pull("--overwrite").status == 0)
             #expect(try desktop.notes() == ["one", "two"])
             #expect(try FileManager.default.destinationOfSymbolicLink(atPath: desktop.store.path) == "real/notes")
@@ -234,8 +232,7 @@ extension CommandTests {
         func busy() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             #expect(try await desktop.pull().status == 0)
             try laptop.write("two")
 

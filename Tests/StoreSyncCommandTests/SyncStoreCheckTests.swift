@@ -159,8 +159,7 @@ extension CommandTests {
         func baseline() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let text = desktop.home.appending(path: "text.txt")
             try Data("hi\n".utf8).write(to: text)
             try expectFailure(try await sync(desktop, text), 66, "storeNotFound")

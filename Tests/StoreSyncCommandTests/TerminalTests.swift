@@ -164,8 +164,7 @@ extension CommandTests {
         func joining() async throws {
             let fixture = try Fixture()
             let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
-            try laptop.write("one")
-            #expect(try await laptop.push().status == 0)
+            try await laptop.push(adding: "one")
             let before = try Listing(of: fixture.share)
             let pull = ["pull", desktop.store.path, "--document", "notes", "--json"] + desktop.options
             let refused = try await answer(fixture, pull, "no")

@@ -44,8 +44,7 @@ extension CommandTests {
         func singular() async throws {
             let fixture = try Fixture()
             let device = try fixture.device("laptop")
-            try device.write("one")
-            #expect(try await device.push().status == 0)
+            try await device.push(adding: "one")
             try Data("damaged".utf8).write(to: fixture.uploaded("WholeStore.ticdsync"))
             let verification = try await fixture.run(["verify"] + device.options)
             #expect(verification.status == 65)
@@ -104,8 +103,7 @@ extension CommandTests {
             let fixture = try Fixture()
             let device = try fixture.device("laptop")
             for note in ["one", "two"] {
-                try device.write(note)
-                #expect(try await device.push().status == 0)
+                try await device.push(adding: note)
             }
             let newest = try #require(try fixture.manifests().first { $0.contains("/manifest-2-") })
             try FileManager.default.removeItem(at: fixture.share.appending(path: newest))
@@ -149,10 +147,8 @@ extension CommandTests {
 
         @Test("Vacuum on a device that hasn't synchronized shows the whole command to do that")
         func vacuum() async throws {
-            let fixture = try Fixture()
-            let device = try fixture.device("laptop")
-            try device.write("one")
-            #expect(try await device.push().status == 0)
+            let device = try Fixture().device("laptop")
+            try await device.push(adding: "one")
             let vacuum = try await device.run("vacuum", "--document", "notes")
             try expectFailure(vacuum, 66, "storeNotFound")
             #expect(try vacuum.errorMessage().contains("storesync sync STORE --document notes"), "\(vacuum)")

@@ -97,6 +97,17 @@ struct Device: Sendable {
         try await fixture.run(pushArguments + arguments + options + ["--json"])
     }
 
+    /// Adds a note of some bytes to the store, and pushes it without encryption, which has to succeed.
+    func push(
+        adding note: String,
+        bytes: Int = 0,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        try write(note, bytes: bytes)
+        let result = try await push()
+        #expect(result.status == 0, "\(result)", sourceLocation: sourceLocation)
+    }
+
     /// Pulls its store, without encryption.
     func pull(_ arguments: String...) async throws -> CommandResult {
         try await fixture.run(pullArguments + arguments + options + ["--json"])
