@@ -79,8 +79,7 @@ struct AppleDeviceTests {
     func placeholder() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let name = ".\(b.store.lastPathComponent).icloud"
         try Data().write(to: b.store.deletingLastPathComponent().appending(path: name))
         let error = await #expect(throws: StoreSyncError.self) { _ = try await b.pull().value }
@@ -106,8 +105,7 @@ struct AppleDeviceTests {
         await #expect(processExitsWith: .success) {
             let fixture = try Fixture()
             let device = try fixture.device("a")
-            try device.write("one")
-            _ = try await device.push().value
+            try await device.push(adding: "one")
             try device.write("two")
             NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
             do {

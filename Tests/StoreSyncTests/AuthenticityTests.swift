@@ -30,8 +30,7 @@ struct AuthenticityTests {
         let fixture = try Self.fixture(isSealed: isSealed)
         let (a, fresh) = (try fixture.device("a"), try fixture.device("fresh"))
         for round in 1...5 {
-            try a.write("round \(round)")
-            _ = try await a.push().value
+            try await a.push(adding: "round \(round)")
         }
         let all = try fixture.files()
         let info = try #require(try Self.files(fixture, "documentInfo.plist").first)
@@ -56,8 +55,7 @@ struct AuthenticityTests {
     func tombstones() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
         let info = try #require(try Self.files(fixture, "documentInfo.plist").first)
         let sealed = try #require(try fixture.files()[info])
@@ -79,8 +77,7 @@ struct AuthenticityTests {
         // A note that isn't authentic, beside an existing document, causes a warning and has no effect.
         try fixture.put(sealed, at: info)
         try fixture.put(Data("x".utf8), at: note)
-        try a.write("two")
-        let upload = try await a.push().value
+        let upload = try await a.push(adding: "two")
         #expect(upload.warnings.contains { $0.contains("isn't authentic") }, "\(upload.warnings)")
         #expect(try await b.pull().value.warnings.contains { $0.contains("isn't authentic") })
         #expect(try await a.verify().value.problems.map(\.path) == [note])
@@ -90,8 +87,7 @@ struct AuthenticityTests {
     func predecessors() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("first life")
-        _ = try await a.push().value
+        try await a.push(adding: "first life")
         let first = try fixture.files()
         var lives = [first]
         for life in 2...3 {
@@ -122,8 +118,7 @@ struct AuthenticityTests {
     func formerTombstone() async throws {
         let fixture = try Self.fixture()
         let (a, fresh) = (try fixture.device("a"), try fixture.device("fresh"))
-        try a.write("first life")
-        _ = try await a.push().value
+        try await a.push(adding: "first life")
         let note = "\(fixture.hierarchy.deletedDocument(fixture.document))"
         try await fixture.deleteDocument(by: a)
         let former = try #require(try fixture.files()[note])
@@ -148,15 +143,13 @@ struct AuthenticityTests {
     func plantedRemovals() async throws {
         let fixture = try Self.fixture()
         let a = try fixture.device("a")
-        try a.write("one")
-        let client = try await a.push().value.client
+        let client = try await a.push(adding: "one").client
         let document = fixture.hierarchy.document(fixture.document)
         for content in [Data("planted".utf8), Data(count: 5 << 20)] {
             for note in [fixture.hierarchy.deletedClient(client), document.deletedClient(client)] {
                 try fixture.put(content, at: "\(note)")
             }
-            try a.write("more")
-            let upload = try await a.push().value
+            let upload = try await a.push(adding: "more")
             #expect(upload.client == client)
             #expect(upload.warnings.count(where: { $0.contains("isn't authentic") }) == 2, "\(upload.warnings)")
             #expect(try await !a.verify().value.problems.isEmpty)
@@ -172,19 +165,16 @@ struct AuthenticityTests {
     func removedClient(isSealed: Bool) async throws {
         let fixture = try Self.fixture(isSealed: isSealed)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
-        try b.write("of b")
-        let gone = try await b.push().value.client
+        let gone = try await b.push(adding: "of b").client
         #expect(try await a.remove(gone).value.client == gone)
         #expect(try await a.status().value.clients.map(\.description) == ["a"])
         #expect(try !Self.files(fixture, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
         // Its upload is a head as long as no other upload includes it.
         _ = try await a.pull().value
         #expect(try a.notes() == ["one", "of b"])
-        try a.write("two")
-        _ = try await a.push().value
+        try await a.push(adding: "two")
         #expect(try Self.files(fixture, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
         #expect(try await a.verify().value.problems.isEmpty)
         #expect(await code { try await b.push().value } == .deregistered)
@@ -198,23 +188,15 @@ struct AuthenticityTests {
         let place = InMemoryBackend()
         let fixture = try Fixture(place: place)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
-        try b.write("of b")
-        let gone = try await b.push().value.client
+        let gone = try await b.push(adding: "of b").client
         _ = try await a.pull().value
         let registration = try await b.registerDocument().value
         _ = try await a.remove(gone).value
         // The client registered before, and its upload appears only after the other device has listed the uploads.
         try b.write("at the last moment")
-        let late = WholeStoreUploadOperation(
-            WholeStoreUploadRequest(url: b.store),
-            document: registration,
-            backend: b.backend,
-            state: b.state
-        )
-        _ = try await b.supervisor.add(late).value
+        _ = try await b.push(to: registration).value
         let hierarchy = fixture.hierarchy.document(fixture.document)
         let uploads = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
         let newest = try #require(uploads.max())
@@ -222,8 +204,7 @@ struct AuthenticityTests {
         let veiled = VeiledBackend(place)
         await veiled.hide([hierarchy.manifest(newest), hierarchy.upload(newest)])
         let blind = try fixture.device("a", backend: veiled)
-        try blind.write("two")
-        _ = try await blind.push().value
+        try await blind.push(adding: "two")
         let left = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
         #expect(left.filter { $0.client == gone } == [newest], "the included upload was deleted, and the late one kept")
         let reader = try fixture.device("reader")
@@ -243,13 +224,7 @@ struct AuthenticityTests {
         let registration = try await b.registerDocument().value
         _ = try await a.remove(gone).value
         try RowStore.update(1, in: b.store, &generator)
-        let late = WholeStoreUploadOperation(
-            WholeStoreUploadRequest(url: b.store),
-            document: registration,
-            backend: b.backend,
-            state: b.state
-        )
-        let upload = try await b.supervisor.add(late).value
+        let upload = try await b.push(to: registration).value
         #expect(upload.storedBytes < upload.bytes / 4, "a delta")
         let hierarchy = fixture.hierarchy.document(fixture.document)
         let hooks = DefaultHooks(backend: fixture.remote)
@@ -270,8 +245,7 @@ struct AuthenticityTests {
     func formerRemoval() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        let remover = try await a.push().value.client
+        let remover = try await a.push(adding: "one").client
         let client = try await b.pull().value.client
         let directory = fixture.hierarchy.document(fixture.document).deletedClients
         let note = "\(directory)/\(ClientNoteName(on: client, by: remover).fileName)"
@@ -297,8 +271,7 @@ struct AuthenticityTests {
     func removalWithoutRegistration() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let client = try await b.pull().value.client
         let admin = try fixture.device("admin")
         let all = try fixture.files()
@@ -316,15 +289,13 @@ struct AuthenticityTests {
     func removedFromDocument() async throws {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let client = try await b.pull().value.client
         _ = try await a.remove(client, from: fixture.document).value
         try b.write("two")
         #expect(await code { try await b.push().value } == .documentReplaced)
         _ = try await b.pull(overwrite: true).value
-        try b.write("three")
-        _ = try await b.push().value
+        try await b.push(adding: "three")
     }
 
     /// Registers both devices, and removes the first, which has a keychain item; returns its former client.

@@ -40,11 +40,9 @@ struct CancellationTests {
                     let (a, b) = (
                         try fixture.device("a", simulation: simulation), try fixture.device("b", simulation: simulation)
                     )
-                    try b.write("one")
-                    _ = try await b.push().value
+                    try await b.push(adding: "one")
                     _ = try await a.pull().value
-                    try b.write("two")
-                    _ = try await b.push().value
+                    try await b.push(adding: "two")
                 }
             },
             act: { $0.pull() },
@@ -175,7 +173,7 @@ struct CancellationTests {
     func passwordChange() async throws {
         let fixture = try Fixture(password: "correct horse")
         _ = try await fixture.device("a").register().value
-        let path = ApplicationHierarchy(fixture.application).passwordTest
+        let path = fixture.hierarchy.passwordTest
         let url = fixture.share.appending(path: "\(path)")
         var endings: [OperationState: Int] = [:]
         var step = 0
@@ -196,8 +194,7 @@ struct CancellationTests {
                 point.arm { device.supervisor.cancelAll() }
                 try await device.supervisor.drain()
                 point.disarm()
-                let key = ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue)
-                return (handle.state, try device.state.pin(for: key)?.passwordVersion)
+                return (handle.state, try device.state.pin(for: device.key)?.passwordVersion)
             }
             let present = try Data(contentsOf: url)
             #expect((present != former) == (state == .finished), "step \(step): \(state)")
@@ -256,11 +253,9 @@ struct CancellationTests {
     func beforeReplacement(hasStore: Bool) async throws {
         let fixture = try Fixture()
         let (pulling, pushing) = (try fixture.device("a"), try fixture.device("b"))
-        try pushing.write("one")
-        _ = try await pushing.push().value
+        try await pushing.push(adding: "one")
         if hasStore { _ = try await pulling.pull().value }
-        try pushing.write("two")
-        _ = try await pushing.push().value
+        try await pushing.push(adding: "two")
 
         let cancel = Locked<(@Sendable () -> Void)?>(nil)
         let wasCancelled = Locked(false)

@@ -131,8 +131,7 @@ struct CrashTests {
             prepare: { fixture in
                 let a = try fixture.device("a")
                 for note in ["one", "two"] {
-                    try a.write(note)
-                    _ = try await a.push().value
+                    try await a.push(adding: note)
                 }
                 try a.write("three")
             },
@@ -158,12 +157,10 @@ struct CrashTests {
             name: "a pull that replaces a store",
             prepare: { fixture in
                 let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-                try b.write("one")
-                _ = try await b.push().value
+                try await b.push(adding: "one")
                 _ = try await a.pull().value
                 try Store.setJournalMode("wal", of: a.store)
-                try b.write("two")
-                _ = try await b.push().value
+                try await b.push(adding: "two")
             },
             act: { _ = try await $0.pull().value },
             mayBePulled: [two],
@@ -175,8 +172,7 @@ struct CrashTests {
             name: "the registration and push of a document that was deleted",
             prepare: { fixture in
                 let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-                try b.write("one")
-                _ = try await b.push().value
+                try await b.push(adding: "one")
                 _ = try await a.pull().value
                 try await fixture.deleteDocument(by: b)
                 try FileManager.default.removeItem(at: a.store)
@@ -199,8 +195,7 @@ struct CrashTests {
             name: "the registration and push of a document that was deleted, with the store that the device has",
             prepare: { fixture in
                 let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-                try a.write("one")
-                _ = try await a.push().value
+                try await a.push(adding: "one")
                 try await fixture.deleteDocument(by: b)
                 try a.write("two")
             },

@@ -63,8 +63,7 @@ struct FaultTests {
             let fixture = try Fixture(place: place)
             let backend = SimulatedBackend(.aws, storage: place)
             let device = try fixture.device("a", backend: backend)
-            try device.write("one")
-            _ = try await device.push().value
+            try await device.push(adding: "one")
             try device.write("two")
             await backend.vanish(how)
             let expected: StoreSyncError.Code = how == .empty ? .applicationMissing : .remoteUnavailable

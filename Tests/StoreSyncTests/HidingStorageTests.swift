@@ -64,20 +64,18 @@ struct HidingStorageTests {
     private final class Scene {
         let fixture: Fixture
         let template: InMemoryBackend
-        let homes: URL
+        let image: DeviceImage
         var files: [(path: RemotePath, former: [UInt8], planted: [UInt8])] = []
         let notes: Set<String> = ["one", "two", "three"]
 
         init() async throws {
             let place = InMemoryBackend()
             fixture = try Fixture(password: "correct horse battery staple", place: place)
-            homes = fixture.folder.appending(path: "homes")
             let (a, b) = (try fixture.device("a"), try fixture.device("b"))
             var former: [RemotePath: [UInt8]] = [:]
             for note in ["one", "two", "three"] {
                 former = try await Self.files(in: place, .root)
-                try a.write(note)
-                _ = try await a.push().value
+                try await a.push(adding: note)
                 _ = try await b.pull().value
             }
             template = await place.copy()
@@ -89,13 +87,7 @@ struct HidingStorageTests {
             where path.lastComponent != "ReadMe.txt" {
                 files.append((path, former[path] ?? bytes, planted[path.description.count % planted.count]))
             }
-            try FileManager.default.createDirectory(at: homes, withIntermediateDirectories: true)
-            for name in ["a", "b"] {
-                try FileManager.default.copyItem(
-                    at: fixture.folder.appending(path: name),
-                    to: homes.appending(path: name)
-                )
-            }
+            image = try DeviceImage(of: ["a", "b"], in: fixture)
         }
 
         /// Returns every file below a path.
@@ -114,9 +106,7 @@ struct HidingStorageTests {
 
         /// Returns a device with the memory that it had before any attack.
         func device(_ name: String, _ backend: any RemoteBackend) throws -> Device {
-            let home = fixture.folder.appending(path: name)
-            try FileManager.default.removeItem(at: home)
-            try FileManager.default.copyItem(at: homes.appending(path: name), to: home)
+            try image.restore(name)
             return try fixture.device(name, backend: backend)
         }
 
@@ -133,8 +123,7 @@ struct HidingStorageTests {
             do {
                 switch command {
                 case .push:
-                    try device.write("four")
-                    _ = try await device.push().value
+                    try await device.push(adding: "four")
                 case .pull:
                     _ = try await device.pull(overwrite: true).value
                 case .verify: _ = try await device.verify(repairs: true).value

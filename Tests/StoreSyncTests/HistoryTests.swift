@@ -32,8 +32,7 @@ struct HistoryTests {
         let fixture = try Fixture()
         let backend = InMemoryBackend()
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-        try a.write("base")
-        let clientA = try await a.push().value.client
+        let clientA = try await a.push(adding: "base").client
         _ = try await b.pull().value
         try a.write("from a")
         try b.write("from b")
@@ -61,19 +60,15 @@ struct HistoryTests {
     func unseenHeads() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("base")
-        let clientA = try await a.push().value.client
+        let clientA = try await a.push(adding: "base").client
         _ = try await b.pull().value
-        try b.write("from b")
-        let clientB = try await b.push().value.client
-        try a.write("from a")
-        _ = try await a.push().value
+        let clientB = try await b.push(adding: "from b").client
+        try await a.push(adding: "from a")
         _ = try await b.pull(from: clientA, overwrite: true).value
         try b.write("after")
         let seen = try await b.push(resolves: true).value.warnings
         #expect(!seen.contains { $0.contains("never pulled") }, "\(seen)")
-        try a.write("from a again")
-        _ = try await a.push().value
+        try await a.push(adding: "from a again")
         let unseen = try await a.push(resolves: true).value.warnings
         #expect(unseen.contains { $0.contains("never pulled") && $0.contains("--from \(clientB)") }, "\(unseen)")
     }
@@ -82,16 +77,13 @@ struct HistoryTests {
     func containedHead() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
-        try b.write("two")
-        _ = try await b.push().value
+        try await b.push(adding: "two")
         let path = try #require(try fixture.files().keys.first { $0.contains("/manifest-2-") })
         let content = try #require(try fixture.files()[path])
         try fixture.put(content.dropLast(), at: path)
-        try b.write("three")
-        let upload = try await b.push().value
+        let upload = try await b.push(adding: "three")
         #expect(upload.generation == 3)
         #expect(!upload.warnings.contains { $0.contains("never pulled") }, "\(upload.warnings)")
     }
@@ -189,7 +181,7 @@ struct HistoryTests {
         _ fixture: Fixture,
         by shift: TimeInterval
     ) async throws {
-        let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let hooks = backend.wholeStoreDownloadHooks
         let published = try await PublishedStores.list(hooks, hierarchy).published
         let (manifests, unreadable) = try await UploadCatalog(

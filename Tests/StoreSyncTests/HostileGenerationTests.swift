@@ -27,16 +27,13 @@ struct HostileGenerationTests {
             fixture = try Fixture()
             (a, b) = (try fixture.device("a"), try fixture.device("b"))
             stranger = try RemoteIdentifier("stranger")
-            try a.write("one")
-            _ = try await a.push().value
+            try await a.push(adding: "one")
             _ = try await b.pull().value
         }
 
         private var hierarchy: DocumentHierarchy {
-            ApplicationHierarchy(fixture.application).document(fixture.document)
+            fixture.hierarchy.document(fixture.document)
         }
-
-        private func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
 
         /// Uploads the store of `a` once more, as another client, with `number` in one position.
         func forge(_ number: Int, in place: Place) async throws {
@@ -54,12 +51,12 @@ struct HostileGenerationTests {
             manifest.name = UploadName(client: stranger, generation: generation, upload: UUID().uuidString)
             let (upload, path) = (hierarchy.upload(manifest.name), hierarchy.manifest(manifest.name))
             try FileManager.default.createDirectory(
-                at: url(hierarchy.wholeStores(stranger)),
+                at: fixture.url(hierarchy.wholeStores(stranger)),
                 withIntermediateDirectories: true
             )
-            try FileManager.default.copyItem(at: url(original), to: url(upload))
+            try FileManager.default.copyItem(at: fixture.url(original), to: fixture.url(upload))
             guard place != .folder else { return }
-            try Data(xml(of: manifest, with: number, in: place)).write(to: url(path))
+            try Data(xml(of: manifest, with: number, in: place)).write(to: fixture.url(path))
         }
 
         private func xml(of manifest: StoreManifest, with number: Int, in place: Place) -> [UInt8] {

@@ -14,28 +14,24 @@ struct IdentityTests {
     func turns() async throws {
         let fixture = try Fixture()
         let original = try fixture.device("original")
-        try original.write("common")
-        let client = try await original.push().value.client
+        let client = try await original.push(adding: "common").client
         let clone = try Self.clone(of: original, as: "clone", in: fixture)
         #expect(try clone.notes() == ["common"])
 
-        try clone.write("of the clone")
-        let second = try await clone.push().value
+        let second = try await clone.push(adding: "of the clone")
         #expect(second.client == client, "the clone can't know yet that it is a clone")
         #expect(second.divergedFrom.isEmpty)
         let uploads = try Self.uploads(in: fixture)
 
         // The original finds an upload under its name that it never pushed.
-        try original.write("of the original")
-        let third = try await original.push().value
+        let third = try await original.push(adding: "of the original")
         #expect(third.client != client)
         #expect(third.warnings.contains { $0.contains("storesync remove client \(client).") }, "\(third.warnings)")
         #expect(third.divergedFrom == [client])
         #expect(try Self.uploads(in: fixture).isSuperset(of: uploads), "another device's upload was removed")
 
         // No other device has pushed under the clone's name since, so the clone keeps it. Both contents exist.
-        try clone.write("again of the clone")
-        let fourth = try await clone.push().value
+        let fourth = try await clone.push(adding: "again of the clone")
         #expect(fourth.client == client)
         #expect(fourth.divergedFrom == [third.client])
         let reader = try fixture.device("reader")
@@ -47,8 +43,7 @@ struct IdentityTests {
 
         // From now on they work like any two clients.
         _ = try await original.pull(from: client, overwrite: true).value
-        try original.write("both")
-        let fifth = try await original.push().value
+        let fifth = try await original.push(adding: "both")
         #expect(fifth.client == third.client)
         #expect(fifth.divergedFrom == [third.client], "its former upload holds an edit that it discarded only locally")
         // Both heads of one client are shown, and can be pulled as the warning says.
@@ -67,8 +62,7 @@ struct IdentityTests {
     func pullingClone() async throws {
         let fixture = try Fixture()
         let original = try fixture.device("original")
-        try original.write("common")
-        let client = try await original.push().value.client
+        let client = try await original.push(adding: "common").client
         let clone = try Self.clone(of: original, as: "clone", in: fixture)
         for round in 1...3 {
             try original.write("round \(round)")
@@ -76,14 +70,12 @@ struct IdentityTests {
             _ = try await clone.pull().value
             #expect(try clone.notes() == original.notes())
         }
-        try clone.write("of the clone")
-        let push = try await clone.push().value
+        let push = try await clone.push(adding: "of the clone")
         #expect(push.client != client)
         #expect(push.divergedFrom.isEmpty)
         _ = try await original.pull().value
         #expect(try original.notes().contains("of the clone"))
-        try original.write("back")
-        let back = try await original.push().value
+        let back = try await original.push(adding: "back")
         #expect(back.client == client)
         _ = try await clone.pull().value
         #expect(try clone.notes() == original.notes())
@@ -97,8 +89,7 @@ struct IdentityTests {
                 let fixture = try Fixture()
                 let backend = InMemoryBackend()
                 let original = try fixture.device("original", backend: backend, simulation: simulation)
-                try original.write("common")
-                let client = try await original.push().value.client
+                let client = try await original.push(adding: "common").client
                 let clone = try Self.clone(of: original, as: "clone", in: fixture, backend, simulation)
                 try original.write("of the original")
                 try clone.write("of the clone")
@@ -127,15 +118,12 @@ struct IdentityTests {
     func restoredBackup() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")
-        try device.write("one")
-        let client = try await device.push().value.client
+        let client = try await device.push(adding: "one").client
         let backup = try Self.clone(of: device, as: "backup", in: fixture)
-        try device.write("two")
-        _ = try await device.push().value
+        try await device.push(adding: "two")
         let uploads = try Self.uploads(in: fixture)
         // The device is lost. Its backup, which doesn't know of the second push, continues.
-        try backup.write("other")
-        let push = try await backup.push().value
+        let push = try await backup.push(adding: "other")
         #expect(push.client != client)
         #expect(push.divergedFrom == [client])
         // The backup can't know what its store has of that upload.
@@ -159,13 +147,10 @@ struct IdentityTests {
                 .unencrypted
             }
         ).value
-        try original.write("common")
-        _ = try await original.push().value
+        try await original.push(adding: "common")
         let clone = try Self.clone(of: original, as: "clone", in: fixture)
-        try original.write("more")
-        _ = try await original.push().value
-        try clone.write("other")
-        let new = try await clone.push().value.client
+        try await original.push(adding: "more")
+        let new = try await clone.push(adding: "other").client
         let listed = try await clone.status().value.clients.first { $0.client == new }
         #expect(listed?.userInfo == ["colour": .string("red")])
     }
@@ -182,9 +167,8 @@ struct IdentityTests {
         _ backend: (any RemoteBackend)? = nil,
         _ simulation: Simulation? = nil
     ) throws -> Device {
-        let home = fixture.folder.appending(path: device.name)
         let copy = fixture.folder.appending(path: name)
-        try FileManager.default.copyItem(at: home, to: copy)
+        try fixture.copy(device, to: name)
         let (path, newPath) = (try canonicalPath(device.store), try canonicalPath(copy.appending(path: "store.sqlite")))
         let queue = try DatabaseQueue(path: copy.appending(path: "state/state.sqlite").path)
         try queue.write { db in

@@ -39,8 +39,7 @@ struct InterruptedPushTests {
     /// Pushes twice, and edits the store.
     private static func prepare(_ device: Device) async throws {
         for note in ["one", "two"] {
-            try device.write(note)
-            _ = try await device.push().value
+            try await device.push(adding: note)
         }
         try device.write("three")
     }
@@ -91,15 +90,7 @@ struct InterruptedPushTests {
             if isFirst { throw Self.death }
         }
         let document = try await a.registerDocument().value
-        var options = OperationOptions()
-        options.retry = RetryPolicy(maximumAttempts: 2, initialDelay: .zero) { _ in true }
-        let push = WholeStoreUploadOperation(
-            WholeStoreUploadRequest(url: a.store),
-            document: document,
-            backend: a.backend,
-            state: a.state
-        )
-        let upload = try await a.supervisor.add(push, options: options).value
+        let upload = try await a.push(to: document, options: .retriedOnce).value
         #expect(hasFailed.withLock { $0 })
         #expect(!upload.isUnchanged && upload.generation == 3)
         try await Self.expectComplete(fixture)
@@ -135,16 +126,8 @@ struct InterruptedPushTests {
             throw Self.death
         }
         let document = try await a.registerDocument().value
-        var options = OperationOptions()
-        options.retry = RetryPolicy(maximumAttempts: 2, initialDelay: .zero) { _ in true }
-        let push = WholeStoreUploadOperation(
-            WholeStoreUploadRequest(url: a.store),
-            document: document,
-            backend: a.backend,
-            state: a.state
-        )
         fails.withLock { $0 = true }
-        #expect(try await a.supervisor.add(push, options: options).value.isUnchanged)
+        #expect(try await a.push(to: document, options: .retriedOnce).value.isUnchanged)
         #expect(!fails.withLock { $0 })
         try await Self.expectComplete(fixture)
     }

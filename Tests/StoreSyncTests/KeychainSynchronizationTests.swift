@@ -22,13 +22,9 @@ struct KeychainSynchronizationTests {
 
     private static func query(_ account: String) -> KeychainQuery { KeychainQuery(item(account)) }
 
-    private static func hierarchy(_ fixture: Fixture) -> ApplicationHierarchy {
-        ApplicationHierarchy(fixture.application)
-    }
-
     /// Returns the URL of a client's file in the shared folder.
     private static func url(of registration: ApplicationRegistration, _ fixture: Fixture) -> URL {
-        fixture.share.appending(path: "\(hierarchy(fixture).keychain(registration.client))")
+        fixture.share.appending(path: "\(fixture.hierarchy.keychain(registration.client))")
     }
 
     /// Synchronizes each device often enough that all devices know the same items.
@@ -67,7 +63,7 @@ struct KeychainSynchronizationTests {
         _ = try await device.synchronizeKeychain().value
         for number in 0..<20 {
             let client = try RemoteIdentifier("forged-\(number)")
-            try await memory.write([], to: Self.hierarchy(fixture).keychain(client), when: .always)
+            try await memory.write([], to: fixture.hierarchy.keychain(client), when: .always)
         }
         // Of the sizes in the list, or of more than these.
         for listed in [FillingBackend.byteCount, 0] {
@@ -316,7 +312,7 @@ struct KeychainSynchronizationTests {
         #expect(!result.isEncrypted && !result.hasPublished)
         #expect(result.warnings == ["org.example.notes isn't encrypted, so its keychain's items stay on this device."])
         #expect(try await device.items() == ["account": "1"])
-        #expect(try await device.backend.status(of: Self.hierarchy(fixture).keychains) == nil)
+        #expect(try await device.backend.status(of: fixture.hierarchy.keychains) == nil)
     }
 
     @Test("A keychain that never had a synchronizable item costs no request, and no file")
@@ -346,7 +342,7 @@ struct KeychainSynchronizationTests {
             atPath: fixture.folder.appending(path: "device/state").path
         )
         #expect(state.contains("keychains"))
-        #expect(try await device.backend.status(of: Self.hierarchy(fixture).keychains) == nil)
+        #expect(try await device.backend.status(of: fixture.hierarchy.keychains) == nil)
     }
 
     // MARK: Crashes
@@ -453,7 +449,7 @@ struct KeychainSynchronizationTests {
             let report = try await scene.a.verify().value
             #expect(
                 report.problems.map(\.path) == [
-                    "\(Self.hierarchy(scene.fixture).keychains)/\(scene.url.lastPathComponent)"
+                    "\(scene.fixture.hierarchy.keychains)/\(scene.url.lastPathComponent)"
                 ]
             )
         }

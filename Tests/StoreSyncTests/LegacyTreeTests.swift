@@ -70,16 +70,6 @@ struct LegacyTreeTests {
             try Data(bytes).write(to: url(path))
         }
 
-        /// Returns the content of every file, and `nil` for every directory.
-        func contents() throws -> [String: Data?] {
-            let paths = try FileManager.default.subpathsOfDirectory(atPath: fixture.share.path)
-            return Dictionary(
-                uniqueKeysWithValues: paths.map { path in
-                    (path, try? Data(contentsOf: fixture.share.appending(path: path)))
-                }
-            )
-        }
-
         static func plist(_ values: [String: Any], _ format: PropertyListSerialization.PropertyListFormat = .xml)
             -> [UInt8]
         {
@@ -91,7 +81,7 @@ struct LegacyTreeTests {
     @Test("H1, H4–H9: A TICoreDataSync tree's clients, documents and stores are listed, and listing changes nothing")
     func listing() async throws {
         let tree = try Tree()
-        let before = try tree.contents()
+        let before = try tree.fixture.contents()
         let status = try await tree.fixture.device("new").status().value
         #expect(status.isEncrypted == false)
         #expect(status.clients.map(\.description) == ["Old Mac"])
@@ -102,7 +92,7 @@ struct LegacyTreeTests {
         #expect(document.userInfo == ["kind": .string("notes")])
         #expect(document.stores.map(\.client.rawValue) == [Self.client])
         #expect(document.stores.map(\.generation) == [0])
-        #expect(try tree.contents() == before)
+        #expect(try tree.fixture.contents() == before)
     }
 
     @Test("A TICoreDataSync tree is listed, verified and removed by a device without memory")
@@ -113,24 +103,24 @@ struct LegacyTreeTests {
         #expect(try await device.listClients().value.clients.map(\.client.rawValue) == [Self.client])
         #expect(try await device.verify().value.problems.isEmpty)
         _ = try await device.removeApplication().value
-        #expect(try tree.contents().isEmpty)
+        #expect(try tree.fixture.contents().isEmpty)
     }
 
     @Test("R3, R11, R12, R16–R18: Registering with a TICoreDataSync tree adds this client and nothing else")
     func registering() async throws {
         let tree = try Tree()
-        let before = try tree.contents()
+        let before = try tree.fixture.contents()
         let device = try tree.fixture.device("new")
         let registration = try await device.register().value
         #expect(!registration.didCreateApplication && !registration.isEncrypted)
-        let after = try tree.contents()
+        let after = try tree.fixture.contents()
         let added = Set(after.keys).subtracting(before.keys)
         let root = "\(tree.fixture.application)/ClientDevices/\(registration.client)"
         #expect(added == [root, "\(root)/deviceInfo.plist"])
         for (path, content) in before { #expect(after[path] == content, "\(path)") }
         // The client is known from now on.
         #expect(try await device.register(mayCreate: false).value.client == registration.client)
-        #expect(try tree.contents() == after)
+        #expect(try tree.fixture.contents() == after)
     }
 
     @Test("A pull of its store that finds the local store in use leaves no copy, because no later pull could resume it")
@@ -156,7 +146,7 @@ struct LegacyTreeTests {
     @Test("F24, H15–H18: A TICoreDataSync tree's store downloads without applied commands, and can be pushed")
     func downloadingAndPushing() async throws {
         let tree = try Tree()
-        let before = try tree.contents()
+        let before = try tree.fixture.contents()
         let device = try tree.fixture.device("new")
         let pull = try await device.pull().value
         #expect(pull.from.rawValue == Self.client)
@@ -164,9 +154,8 @@ struct LegacyTreeTests {
         #expect(try device.notes() == ["old", "older"])
         #expect(try await device.pull().value.from.rawValue == Self.client)
 
-        try device.write("new")
-        let push = try await device.push().value
-        let after = try tree.contents()
+        let push = try await device.push(adding: "new")
+        let after = try tree.fixture.contents()
         for (path, content) in before { #expect(after[path] == content, "\(path)") }
         let root = "\(tree.fixture.application)"
         #expect(after["\(root)/Information/registration.plist"] == nil, "an old tree stays an old tree")
@@ -203,8 +192,7 @@ struct LegacyTreeTests {
             #expect(registration.integrityKey == Self.integrityKey)
             #expect(!registration.mustReplaceLocalStore)
         }
-        try device.write("new")
-        _ = try await device.push().value
+        try await device.push(adding: "new")
     }
 
     /// The contents by which a tree may be encrypted.
@@ -236,13 +224,13 @@ struct LegacyTreeTests {
             tree = try Tree()
             try tree.write(sealed, to: "Encryption/salt.ticdsync")
         }
-        let before = try tree.contents()
+        let before = try tree.fixture.contents()
         let device = try tree.fixture.device("new")
         try device.write("secret")
         #expect(await code { try await device.register().value } == seal.code)
         #expect(await code { try await device.push().value } == seal.code)
         #expect(await code { try await device.pull(overwrite: true).value } == seal.code)
-        #expect(try tree.contents() == before)
+        #expect(try tree.fixture.contents() == before)
     }
 
     @Test(
@@ -251,8 +239,7 @@ struct LegacyTreeTests {
     func arriving() async throws {
         let fixture = try Fixture()
         let (first, new) = (try fixture.device("first"), try fixture.device("new"))
-        try first.write("one")
-        _ = try await first.push().value
+        try await first.push(adding: "one")
         try fixture.put(
             Data(Tree.plist(["kTICDSClientDeviceIdentifier": Self.client])),
             at: "\(fixture.hierarchy.deviceInfo(RemoteIdentifier(Self.client)))"

@@ -75,7 +75,7 @@ struct LostPasswordChangeTests {
         let failing = FailingBackend(device.backend, keyFile: path, failure)
         guard failure != .losesReply else {
             #expect(try await device.changePassword(to: "another one", through: failing) == 2)
-            let pin = try device.state.pin(for: ApplicationKey(device.backend, fixture.application))
+            let pin = try device.state.pin(for: device.key)
             #expect(pin?.passwordVersion == 2)
             return
         }

@@ -11,9 +11,8 @@ struct MissingRegistrationTests {
     func startingOver(password: String?) async throws {
         let fixture = try Fixture(password: password)
         let device = try fixture.device("device")
-        try device.write("one")
-        _ = try await device.push().value
-        let hierarchy = ApplicationHierarchy(fixture.application)
+        try await device.push(adding: "one")
+        let hierarchy = fixture.hierarchy
         try FileManager.default.removeItem(at: fixture.share.appending(path: "\(hierarchy.registration)"))
         // What a device that knows an encrypted application says is tested below.
         for confused in (password == nil ? [device] : []) + [try fixture.device("new")] {

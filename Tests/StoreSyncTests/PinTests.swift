@@ -21,32 +21,19 @@ struct PinTests {
         }
 
         var root: URL { fixture.share.appending(path: fixture.application.rawValue) }
-        var key: ApplicationKey {
-            ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue)
-        }
-
         func url(_ path: String) -> URL { root.appending(path: path) }
 
         func register(again: Bool = false) -> OperationHandle<ApplicationRegistration> {
             device.supervisor.add(device.registration(registersAgain: again))
         }
 
-        func contents() throws -> [String: Data?] {
-            let paths = try FileManager.default.subpathsOfDirectory(atPath: fixture.share.path)
-            return Dictionary(
-                uniqueKeysWithValues: paths.map { path in
-                    (path, try? Data(contentsOf: fixture.share.appending(path: path)))
-                }
-            )
-        }
-
         /// Expects that every operation that could write is refused, and writes nothing.
         func expectRefused(_ expected: StoreSyncError.Code) async throws {
-            let before = try contents()
+            let before = try fixture.contents()
             #expect(await code { try await register().value } == expected)
             #expect(await code { try await device.push().value } == expected)
             #expect(await code { try await device.pull().value } == expected)
-            #expect(try contents() == before)
+            #expect(try fixture.contents() == before)
             #expect(try device.notes().contains("one"))
         }
     }
@@ -57,7 +44,7 @@ struct PinTests {
         let aside = scene.fixture.folder.appending(path: "aside")
         try FileManager.default.moveItem(at: scene.root, to: aside)
         try await scene.expectRefused(.applicationMissing)
-        #expect(try scene.contents().isEmpty)
+        #expect(try scene.fixture.contents().isEmpty)
         // The share is mounted again, and nothing has changed.
         try FileManager.default.moveItem(at: aside, to: scene.root)
         #expect(try await scene.device.push().value.isUnchanged)
@@ -69,9 +56,7 @@ struct PinTests {
         let registration = try Data(contentsOf: scene.url("Information/registration.plist"))
         try FileManager.default.removeItem(at: scene.url("Information/registration.plist"))
         try await scene.expectRefused(.applicationIncomplete)
-        for directory in ["ClientDevices/\(scene.client)"] {
-            try FileManager.default.removeItem(at: scene.url(directory))
-        }
+        try FileManager.default.removeItem(at: scene.url("ClientDevices/\(scene.client)"))
         try await scene.expectRefused(.applicationIncomplete)
         try registration.write(to: scene.url("Information/registration.plist"))
         #expect(try await scene.register().value.client == scene.client)
@@ -112,25 +97,25 @@ struct PinTests {
         let url = scene.url("Information/registration.plist")
         var info = try RegistrationInfo(
             Array(Data(contentsOf: url)),
-            at: ApplicationHierarchy(scene.fixture.application).registration
+            at: scene.fixture.hierarchy.registration
         )
         info.encryption = RegistrationInfo.sealed
         if !keepsEpoch { info.epoch = UUID().uuidString }
         try Data(info.xml).write(to: url)
         // No client creates an encrypted application without keys.
         try await scene.expectRefused(keepsEpoch ? .encryptionDowngraded : .deregistered)
-        let before = try scene.contents()
+        let before = try scene.fixture.contents()
         #expect(await code { try await scene.register(again: true).value } == .encryptionDowngraded)
         let other = try scene.fixture.device("other")
         #expect(await code { try await other.register().value } == .encryptionDowngraded)
-        #expect(try scene.contents() == before)
+        #expect(try scene.fixture.contents() == before)
     }
 
     @Test("An application that was encrypted and isn't any more is refused, even if the device starts over")
     func downgraded() async throws {
         let scene = try await Scene()
-        let epoch = try scene.device.state.pin(for: scene.key)?.epoch
-        try scene.device.state.setPin(ApplicationPin(encryption: "xchacha20", epoch: epoch), for: scene.key)
+        let epoch = try scene.device.state.pin(for: scene.device.key)?.epoch
+        try scene.device.state.setPin(ApplicationPin(encryption: "xchacha20", epoch: epoch), for: scene.device.key)
         try await scene.expectRefused(.encryptionDowngraded)
         #expect(await code { try await scene.register(again: true).value } == .encryptionDowngraded)
         try FileManager.default.removeItem(at: scene.url("Information/registration.plist"))
@@ -147,12 +132,12 @@ struct PinTests {
         let former = try await scene.device.registerDocument().value.integrityKey
         try FileManager.default.copyItem(at: info, to: note)
         try FileManager.default.removeItem(at: scene.url("Documents/notes"))
-        let before = try scene.contents()
+        let before = try scene.fixture.contents()
 
         #expect(await code { try await other.pull().value } == .documentDeleted)
         // The delegate doesn't agree, so the push ends as cancelled.
         await #expect(throws: CancellationError.self) { try await scene.device.push().value }
-        #expect(try scene.contents() == before)
+        #expect(try scene.fixture.contents() == before)
 
         // The device that creates the document again begins it with its store. Other devices' stores can't be pushed.
         #expect(try await !scene.device.push(recreates: true).value.isUnchanged)
@@ -193,8 +178,7 @@ struct PinTests {
         #expect(await code { try await other.pull().value } == .localChanges)
         _ = try await other.pull(overwrite: true).value
         #expect(try other.notes() == ["new"])
-        try other.write("more")
-        _ = try await other.push().value
+        try await other.push(adding: "more")
         _ = try await creator.pull().value
         #expect(try creator.notes() == ["new", "more"])
         // The device that created the former document follows too.
@@ -204,44 +188,13 @@ struct PinTests {
         #expect(try await creator.verify().value.problems.isEmpty)
     }
 
-    @Test("A device that saw a newer state notices that the storage was put back to an older one")
-    func rollback() async throws {
-        let scene = try await Scene()
-        let other = try scene.fixture.device("other")
-        _ = try await other.pull().value
-        let backup = scene.fixture.folder.appending(path: "backup")
-        try FileManager.default.copyItem(at: scene.root, to: backup)
-        try scene.device.write("two")
-        _ = try await scene.device.push().value
-        _ = try await other.pull().value
-        try FileManager.default.removeItem(at: scene.root)
-        try FileManager.default.moveItem(at: backup, to: scene.root)
-
-        for device in [scene.device, other] {
-            #expect(await code { try await device.pull().value } == .rolledBack)
-            #expect(await code { try await device.pull(overwrite: true).value } == .rolledBack)
-            #expect(try device.notes() == ["one", "two"])
-        }
-        _ = try await other.pull(acceptRollback: true).value
-        #expect(try other.notes() == ["one"])
-        // The device remembers this state now, and isn't asked again.
-        #expect(try await other.pull().value.isUnchanged)
-        // A device that still has the newer store repairs everything by pushing a whole copy.
-        #expect(await code { try await scene.device.push().value } == .rolledBack)
-        #expect(try await scene.device.push(whole: true).value.generation == 3)
-        _ = try await other.pull().value
-        #expect(try other.notes() == ["one", "two"])
-    }
-
     @Test("A device without memory learns from other clients' manifests that a client's store was rolled back")
     func witnesses() async throws {
         let scene = try await Scene()
         let other = try scene.fixture.device("other")
-        try scene.device.write("two")
-        _ = try await scene.device.push().value
+        try await scene.device.push(adding: "two")
         _ = try await other.pull().value
-        try other.write("three")
-        _ = try await other.push().value
+        try await other.push(adding: "three")
         // The first client's newest manifest vanishes, and the previous one still exists.
         let stores = scene.url("Documents/notes/WholeStore/\(scene.client)")
         for name in try FileManager.default.contentsOfDirectory(atPath: stores.path) where name.hasPrefix("manifest-2")

@@ -104,7 +104,7 @@ struct PropertyListTests {
     @Test("A manifest cut anywhere or with a flipped bit in any byte is an error or unharmed, never a crash")
     func damagedManifest() throws {
         let fixture = try Fixture()
-        let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let name = UploadName(client: fixture.document, generation: 3, upload: UUID().uuidString)
         let root = try #require(ContentRootFixture.root)
         var manifest = StoreManifest(

@@ -69,13 +69,7 @@ struct ReadmeTests {
         _ = try await fixture.device("a").register().value
         let device = try fixture.device("b")
         let delegate = Asker()
-        let manager = ApplicationSyncManager(
-            application: fixture.application,
-            clientDescription: "b",
-            backend: device.backend,
-            state: device.state,
-            delegate: delegate
-        )
+        let manager = device.manager(delegate)
         #expect(await code { try await manager.register().value } == .wrongPassword)
         withExtendedLifetime(delegate) {}
     }

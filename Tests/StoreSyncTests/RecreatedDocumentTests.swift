@@ -24,8 +24,7 @@ struct RecreatedDocumentTests {
             former = try fixture.device("former")
             creator = try fixture.device("creator")
             for note in ["old", "older"] {
-                try former.write(note)
-                _ = try await former.push().value
+                try await former.push(adding: note)
             }
             before = try fixture.files()
             try await fixture.deleteDocument(by: former)
@@ -53,8 +52,7 @@ struct RecreatedDocumentTests {
         while number < count {
             let fixture = try Fixture(password: "correct horse battery staple")
             let (former, joiner) = (try fixture.device("former"), try fixture.device("joiner"))
-            try former.write("old")
-            _ = try await former.push().value
+            try await former.push(adding: "old")
             try await fixture.deleteDocument(by: former)
             _ = try await joiner.register().value
             let connection = DyingBackend(LocalFolderBackend(root: fixture.share))
@@ -83,8 +81,7 @@ struct RecreatedDocumentTests {
             let fixture = try Fixture(password: "correct horse battery staple")
             let connections = (1...2).map { _ in DyingBackend(LocalFolderBackend(root: fixture.share)) }
             let (former, joiner) = (try fixture.device("former"), try fixture.device("joiner", backend: connections[0]))
-            try former.write("old")
-            _ = try await former.push().value
+            try await former.push(adding: "old")
             try await fixture.deleteDocument(by: former)
             _ = try await joiner.register().value
             let creator = try fixture.device("creator", backend: connections[1])
@@ -128,8 +125,7 @@ struct RecreatedDocumentTests {
         let fixture = try Fixture()
         let (former, reader) = (try fixture.device("former"), try fixture.device("reader"))
         let creator = try fixture.device("creator")
-        try former.write("old")
-        _ = try await former.push().value
+        try await former.push(adding: "old")
         _ = try await reader.pull().value
         _ = try await creator.register().value
         try creator.write("new")
@@ -161,8 +157,7 @@ struct RecreatedDocumentTests {
         let fixture = try Fixture()
         let creator = try fixture.device("creator")
         let other = fixture.folder.appending(path: "other.sqlite")
-        try creator.write("old")
-        _ = try await creator.push().value
+        try await creator.push(adding: "old")
         _ = try await creator.pull(other).value
         _ = try await creator.removeDocument().value
         _ = try await creator.push(recreates: true).value
@@ -176,13 +171,11 @@ struct RecreatedDocumentTests {
     func equalUpload() async throws {
         let fixture = try Fixture(password: "correct horse battery staple")
         let (former, creator) = (try fixture.device("former"), try fixture.device("creator"))
-        try former.write("old")
-        _ = try await former.push().value
+        try await former.push(adding: "old")
         _ = try await creator.pull().value
         _ = try await creator.removeDocument().value
         _ = try await creator.push(recreates: true).value
-        try creator.write("new")
-        _ = try await creator.push().value
+        try await creator.push(adding: "new")
         _ = try await former.pull().value
         #expect(try former.notes() == ["old", "new"])
     }

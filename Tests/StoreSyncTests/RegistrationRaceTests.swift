@@ -106,8 +106,7 @@ struct RegistrationRaceTests {
         }
         #expect(try await late.supervisor.add(registration).value.didCreateApplication == false)
         #expect(isAsked.withLock(\.self) == asksForNewPassword)
-        try late.write("one")
-        _ = try await late.push().value
+        try await late.push(adding: "one")
         _ = try await winner.pull().value
         #expect(try winner.notes() == ["one"])
     }
@@ -189,7 +188,7 @@ struct RegistrationRaceTests {
                 }
                 #expect(registrations.filter(\.didCreateApplication).count == 1, "seed \(seed)")
                 #expect(registrations.allSatisfy { $0.seal == registrations[0].seal && $0.isEncrypted }, "seed \(seed)")
-                let hierarchy = ApplicationHierarchy(fixture.application)
+                let hierarchy = fixture.hierarchy
                 for registration in registrations {
                     let path = hierarchy.deviceInfo(registration.client)
                     let bytes = try #require(try await backend.smallFile(at: path), "seed \(seed)")
@@ -224,7 +223,7 @@ struct RegistrationRaceTests {
                     for handle in handles { outcomes.append(await handle.result) }
                     let made = outcomes.compactMap { try? $0.get() }
                     #expect(made.count == 1, "\(place) seed \(seed)")
-                    let hierarchy = ApplicationHierarchy(fixture.application)
+                    let hierarchy = fixture.hierarchy
                     let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
                     let info = try RegistrationInfo(bytes, at: hierarchy.registration)
                     #expect(info.isEncrypted == made.first?.isEncrypted, "\(place) seed \(seed)")
@@ -257,9 +256,8 @@ struct RegistrationRaceTests {
         let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
         let info = try RegistrationInfo(bytes, at: hierarchy.registration)
         for device in devices {
-            let key = ApplicationKey(remote: backend.identity, application: device.application.rawValue)
-            #expect(try device.state.pin(for: key)?.epoch == info.epoch, "seed \(seed)")
-            #expect(try device.state.stagings(for: key).isEmpty, "seed \(seed)")
+            #expect(try device.state.pin(for: device.key)?.epoch == info.epoch, "seed \(seed)")
+            #expect(try device.state.stagings(for: device.key).isEmpty, "seed \(seed)")
         }
         for registration in registrations {
             let path = hierarchy.deviceInfo(registration.client)
@@ -281,7 +279,7 @@ struct RegistrationRaceTests {
         _ backend: any RemoteBackend,
         _ seed: UInt64
     ) async throws {
-        let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         #expect(registrations.filter(\.didCreateDocument).count == 1, "seed \(seed)")
         #expect(Set(registrations.map(\.integrityKey)).count == 1, "seed \(seed)")
         #expect(!registrations.contains { $0.mustReplaceLocalStore }, "seed \(seed)")

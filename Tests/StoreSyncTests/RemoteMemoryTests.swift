@@ -53,8 +53,7 @@ struct RemoteMemoryTests {
         _ near: InMemoryBackend
     ) async throws -> RemoteIdentifier {
         let a = try fixture.device("a", backend: near)
-        try a.write("one")
-        let client = try await a.push().value.client
+        let client = try await a.push(adding: "one").client
         let hierarchy = fixture.hierarchy.document(fixture.document)
         // Below the real generation, 1, there is no free one, so these manifests have another client.
         let victim = above ? client : try RemoteIdentifier("planted")
@@ -91,8 +90,7 @@ struct RemoteMemoryTests {
         #expect(counts.read == PublishedStores.manifestsRead + 1)
         #expect(counts.most == 16)
         let pushed = try await counted(fixture, near) { device in
-            try device.write("two")
-            let warnings = try await device.push().value.warnings
+            let warnings = try await device.push(adding: "two").warnings
             #expect(warnings.contains { $0.contains("There are 3000 manifests") })
         }
         #expect(pushed.read == PublishedStores.manifestsRead + 1 && pushed.most == 16)

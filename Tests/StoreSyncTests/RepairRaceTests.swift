@@ -21,8 +21,7 @@ struct RepairRaceTests {
             fixture = try Fixture(password: password)
             connection = DyingBackend(fixture.remote)
             device = try fixture.device("a", backend: connection)
-            try device.write("one")
-            _ = try await device.push().value
+            try await device.push(adding: "one")
             try device.write("two")
             let line = DyingBackend(fixture.remote)
             let (stopped, stopping) = AsyncStream.makeStream(of: Void.self)

@@ -14,11 +14,7 @@ struct ReplicatedFolderTests {
 
     private static func createNotes(_ titles: String..., on device: Device) throws {
         try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        for title in titles { try insert(title, on: device) }
-    }
-
-    private static func insert(_ title: String, bytes: Int = 0, on device: Device) throws {
-        try device.execute("INSERT INTO note (title, bytes) VALUES ('\(title)', randomblob(\(bytes)))")
+        for title in titles { try device.insert(title) }
     }
 
     /// Synchronizes a device's store, or pushes it.
@@ -47,7 +43,7 @@ struct ReplicatedFolderTests {
         try Self.createNotes("one", on: a)
         try await Self.send(a, synchronizes)
         // So large that a file of its own has it.
-        try Self.insert("large", bytes: 100_000, on: a)
+        try a.insert("large", bytes: 100_000)
         try await Self.send(a, synchronizes)
         let note = ClientNoteName(on: try RemoteIdentifier("other"), by: try RemoteIdentifier(Self.client(a)))
         try folder.put(Data("note".utf8), at: "\(folder.document)DeletedClients/\(note.fileName)", of: "a")
@@ -142,7 +138,7 @@ struct ReplicatedFolderTests {
         try folder.carry(from: "a", to: "b")
         if !synchronizes {
             _ = try await b.pull().value
-            try Self.insert("of b", on: b)
+            try b.insert("of b")
         }
         try await Self.send(b, synchronizes)
         let client = try RemoteIdentifier(Self.client(b))
@@ -159,8 +155,7 @@ struct ReplicatedFolderTests {
     func joinedRecreatedDocument() async throws {
         let folder = try Self.folder(isSealed: true)
         let (a, b, c) = (try folder.device("a"), try folder.device("b"), try folder.device("c"))
-        try a.write("former")
-        _ = try await a.push().value
+        try await a.push(adding: "former")
         try folder.mirror(from: "a", to: "c")
         _ = try await c.register().value
         try folder.mirror(from: "c", to: "b")
@@ -198,7 +193,7 @@ struct ReplicatedFolderTests {
         for device in [a, b] {
             try Self.createNotes("of \(device.name)", on: device)
             _ = try await device.synchronize().value
-            try Self.insert("later of \(device.name)", on: device)
+            try device.insert("later of \(device.name)")
             _ = try await device.synchronize().value
         }
         let (info, origin) = ("\(folder.document)documentInfo.plist", "\(folder.document)SyncChanges/origin.plist")
@@ -274,7 +269,7 @@ struct ReplicatedFolderTests {
         let bytes = try #require(try folder.files("a")[path])
         for device in [a, b] {
             try folder.put(nil, at: path, of: device.name)
-            try Self.insert("of \(device.name)", on: device)
+            try device.insert("of \(device.name)")
             let result = try await device.synchronize().value
             #expect(result.publishedChanges == 1)
             #expect(result.warnings.contains { $0.contains("origin.plist was missing") }, "\(result.warnings)")

@@ -37,17 +37,6 @@ struct ResumptionTests {
             try Data(DeltaModel.noise(chunks * Int(chunk) - 1000, &generator)).write(to: a.store)
         }
 
-        /// The key of the document in both devices' memories.
-        var key: DocumentKey {
-            DocumentKey(
-                application: ApplicationKey(
-                    remote: a.backend.identity,
-                    application: deltas.fixture.application.rawValue
-                ),
-                document: deltas.fixture.document.rawValue
-            )
-        }
-
         /// Changes a byte of the first device's store.
         func change(at offset: Int64) throws {
             let handle = try FileHandle(forUpdating: a.store)
@@ -278,10 +267,10 @@ struct ResumptionTests {
         // A file that is too small to be resumed replaces the partial one.
         try scene.rewrite(12..<14, seed: 6)
         try await scene.pushCutOff(after: Self.sealedChunk + 200)
-        #expect(scene.a.state.pushJournal(of: scene.key).read() != nil)
+        #expect(scene.a.state.pushJournal(of: scene.a.documentKey).read() != nil)
         try scene.make(1)
         _ = try await scene.push()
-        #expect(scene.a.state.pushJournal(of: scene.key).read() == nil)
+        #expect(scene.a.state.pushJournal(of: scene.a.documentKey).read() == nil)
         #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
         let report = try await scene.a.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
@@ -469,7 +458,7 @@ struct ResumptionTests {
     func damagedJournal() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
-        let file = scene.a.state.pushJournal(of: scene.key)
+        let file = scene.a.state.pushJournal(of: scene.a.documentKey)
         let bytes = try Data(contentsOf: file.url)
         let whole = try #require(file.read())
         #expect(whole.chunks.count >= 2)
@@ -507,7 +496,7 @@ struct ResumptionTests {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk, by: CancellationError())
         #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
-        #expect(scene.a.state.pushJournal(of: scene.key).read() == nil)
+        #expect(scene.a.state.pushJournal(of: scene.a.documentKey).read() == nil)
         #expect(try await scene.a.verify(repairs: true).value.problems.isEmpty)
         #expect(try !scene.files().contains { $0.contains("/WholeStore/") })
         #expect(try await scene.push() > 3 * Self.sealedChunk)
@@ -643,7 +632,7 @@ struct ResumptionTests {
         await #expect(throws: (any Error).self) { try await scene.b.pull().value }
         await scene.lineB.cut(after: nil)
         try FileManager.default.copyItem(at: scene.a.store, to: scene.b.store)
-        let journal = scene.b.state.pullJournal(of: try LocalStore(scene.b.store).path, in: scene.key)
+        let journal = scene.b.state.pullJournal(of: try LocalStore(scene.b.store).path, in: scene.b.documentKey)
         #expect(journal.read() != nil)
         #expect(try await scene.b.pull().value.isUnchanged)
         #expect(journal.read() == nil)

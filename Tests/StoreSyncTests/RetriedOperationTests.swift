@@ -27,8 +27,7 @@ struct RetriedOperationTests {
         let fixture = try Fixture(password: password)
         let request = FailingRequest()
         let device = try fixture.device("a", hook: request.check)
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let name = WholeStoreFile.appliedSyncChangeSets.rawValue
         for path in try fixture.files().keys where path.contains("/1-") && path.hasSuffix(name) {
             try fixture.put(nil, at: path)
@@ -51,8 +50,7 @@ struct RetriedOperationTests {
     func passedProblem() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let (path, content) = try #require(
             try fixture.files().first { $0.key.contains("/1-") && $0.key.hasSuffix(WholeStoreFile.store.rawValue) }
         )

@@ -27,15 +27,7 @@ struct RetriedTransferTests {
             try RowStore.update(1, in: a.store, &generator)
             let document = try await a.registerDocument().value
             pushing.arm(after: number)
-            let upload = try await a.supervisor.add(
-                WholeStoreUploadOperation(
-                    WholeStoreUploadRequest(url: a.store),
-                    document: document,
-                    backend: a.backend,
-                    state: a.state
-                ),
-                options: .retriedOnce
-            ).value
+            let upload = try await a.push(to: document, options: .retriedOnce).value
             hasFailed = pushing.disarm()
             deltas += upload.storedBytes < upload.bytes / 4 ? 1 : 0
             let registered = try await b.registerDocument(mayCreate: false).value

@@ -11,12 +11,10 @@ import Testing
 /// A backend on which every request takes a second of simulated time.
 ///
 /// The seconds that pass are therefore the length of the longest chain of requests that waited for each other.
-actor DistantBackend: RemoteBackend {
-    private let near: InMemoryBackend
+actor DistantBackend: ObservingBackend {
+    nonisolated let base: any RemoteBackend
     private let clock: SimulatedClock
     private let observer: @Sendable (String) -> Void
-
-    nonisolated var identity: String { near.identity }
 
     /// - Parameters: `observer` is called with each request.
     init(
@@ -24,60 +22,18 @@ actor DistantBackend: RemoteBackend {
         _ clock: SimulatedClock,
         _ observer: @escaping @Sendable (String) -> Void = { _ in }
     ) {
-        self.near = near
+        base = near
         self.clock = clock
         self.observer = observer
     }
 
-    private func roundTrip(_ request: String) async throws {
-        observer(request)
+    func observe<Answer: Sendable>(
+        _ request: ObservedRequest,
+        _ send: () async throws -> Answer
+    ) async throws -> Answer {
+        observer(request.name)
         try await clock.sleep(for: .seconds(1))
-    }
-
-    func capabilities() async throws -> RemoteCapabilities { try await near.capabilities() }
-
-    func status(of path: RemotePath) async throws -> RemoteItem? {
-        try await roundTrip("status of \(path)")
-        return try await near.status(of: path)
-    }
-
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
-        try await roundTrip("list of \(directory)")
-        return try await near.list(directory)
-    }
-
-    func createDirectory(at path: RemotePath) async throws {
-        try await roundTrip("directory \(path)")
-        try await near.createDirectory(at: path)
-    }
-
-    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try await roundTrip("read of \(path)")
-        return try await near.read(path, range: range)
-    }
-
-    func write(
-        _ content: RemoteContent,
-        to path: RemotePath,
-        when condition: WriteCondition
-    ) async throws -> RemoteItem {
-        try await roundTrip("write of \(path)")
-        return try await near.write(content, to: path, when: condition)
-    }
-
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await roundTrip("copy to \(destination)")
-        try await near.copy(source, to: destination, when: condition)
-    }
-
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await roundTrip("move to \(destination)")
-        try await near.move(source, to: destination)
-    }
-
-    func remove(_ path: RemotePath) async throws {
-        try await roundTrip("removal of \(path)")
-        try await near.remove(path)
+        return try await send()
     }
 }
 
@@ -90,11 +46,7 @@ struct RoundTripDepthTests {
         _ near: InMemoryBackend,
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> Int64 {
-        try await fixture.depth(of: name) {
-            DistantBackend(near, $0)
-        } _: {
-            try await body($0)
-        }
+        try await fixture.depth(of: name, at: { DistantBackend(near, $0) }, body)
     }
 
     @Test(
@@ -155,8 +107,7 @@ struct RoundTripDepthTests {
         let fixture = try Fixture(password: "correct horse")
         let near = InMemoryBackend(capabilities: .all)
         let (a, b) = (try fixture.device("a", backend: near), try fixture.device("b", backend: near))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let unused = try await depth(of: fixture, "a", near) { _ = try await $0.synchronizeKeychain().value }
         #expect(unused <= 2)
         for device in [a, b] {
@@ -167,14 +118,7 @@ struct RoundTripDepthTests {
         try a.write("two")
         let push = try await depth(of: fixture, "a", near) { device in
             let asker = Asker()
-            let manager = ApplicationSyncManager(
-                application: device.application,
-                clientDescription: device.name,
-                backend: device.backend,
-                state: device.state,
-                supervisor: device.supervisor,
-                delegate: asker
-            )
+            let manager = device.manager(asker)
             let registration = manager.register(uploading: device.store)
             let keychain = manager.synchronizeKeychain(registeredBy: registration)
             let pushing = manager.document(device.document)
@@ -193,10 +137,9 @@ struct RoundTripDepthTests {
         let near = InMemoryBackend()
         try await Simulation.run(seed: 2) { simulation in
             let device = try fixture.device("a", backend: near, simulation: simulation)
-            try device.write("one")
-            let upload = try await device.push().value
+            let upload = try await device.push(adding: "one")
             #expect(upload.generation == 1)
-            let documents = ApplicationHierarchy(fixture.application).documents
+            let documents = fixture.hierarchy.documents
             let template = documents.appending(fixture.document)
             for number in 0..<99 {
                 let copy = try documents.appending("document-\(number)")

@@ -30,8 +30,7 @@ struct RoundTripTests {
     func unchanged() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
         for device in [a, b] {
             let again = try await device.push().value

@@ -12,23 +12,19 @@ import ThreadSupport
 struct SealedTests {
     private static let password = "correct horse battery staple"
 
-    private func hierarchy(_ fixture: Fixture) -> ApplicationHierarchy { ApplicationHierarchy(fixture.application) }
-
     // MARK: Pushing and pulling
 
     @Test("D18: What is pushed on one device is pulled on another, and the storage can read nothing of it")
     func roundTrip() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("canary-laptop"), try fixture.device("canary-desktop"))
-        try a.write("canary-note")
-        let pushed = try await a.push().value
+        let pushed = try await a.push(adding: "canary-note")
         #expect(pushed.isEncrypted)
         #expect(pushed.storedBytes < pushed.bytes)
         let pulled = try await b.pull().value
         #expect(pulled.isEncrypted && pulled.from == pushed.client)
         #expect(try b.notes() == ["canary-note"])
-        try b.write("canary-second")
-        _ = try await b.push().value
+        try await b.push(adding: "canary-second")
         _ = try await a.pull().value
         #expect(try a.notes() == ["canary-note", "canary-second"])
         #expect(try await a.push().value.isUnchanged)
@@ -91,8 +87,8 @@ struct SealedTests {
         }
         _ = try await device.supervisor.add(silent).value
         // The same password and epoch, but another key.
-        let path = fixture.url(hierarchy(fixture).passwordTest)
-        let registration = try Data(contentsOf: fixture.url(hierarchy(fixture).registration))
+        let path = fixture.url(fixture.hierarchy.passwordTest)
+        let registration = try Data(contentsOf: fixture.url(fixture.hierarchy.registration))
         let other = try await KeyFile.create(
             wrapping: MasterKey(),
             with: try Password.cheap(Self.password),
@@ -113,9 +109,7 @@ struct SealedTests {
         let fixture = try Fixture(password: Self.password)
         let first = try fixture.device("first")
         _ = try await first.register().value
-        let second = try Password.cheap("another one")
-        let third = try Password.cheap("yet another one")
-        let wrong = try Password.cheap("a wrong one")
+        let (second, third, wrong) = ("another one", "yet another one", "a wrong one")
         for (new, answers) in [(second, [second]), (third, [wrong, third])] {
             let device = try fixture.device("device-\(answers.count)")
             let questions = Locked<[EncryptionQuestion]>([])
@@ -125,25 +119,17 @@ struct SealedTests {
                     return questions.count
                 }
                 if count == 1 {
-                    let change = PasswordChangeOperation(
-                        to: new,
-                        of: fixture.application,
-                        parameters: .interactive,
-                        backend: first.backend,
-                        state: first.state
-                    )
-                    _ = try await first.supervisor.add(change).value
+                    _ = try await first.changePassword(to: new)
                 }
                 guard count <= answers.count else { throw CancellationError() }
-                return .encrypted(answers[count - 1])
+                return .encrypted(try .cheap(answers[count - 1]))
             }
             _ = try await device.supervisor.add(registration).value
             #expect(
                 questions.withLock { $0 }
                     == answers.indices.map { EncryptionQuestion.joiningEncrypted(passwordWasWrong: $0 > 0) }
             )
-            let key = ApplicationKey(device.backend, fixture.application)
-            #expect(try device.state.pin(for: key)?.passwordVersion == UInt32(answers.count + 1))
+            #expect(try device.state.pin(for: device.key)?.passwordVersion == UInt32(answers.count + 1))
         }
     }
 
@@ -153,10 +139,9 @@ struct SealedTests {
     func passwordChange() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
-        let documents = fixture.url(hierarchy(fixture).documents)
+        let documents = fixture.url(fixture.hierarchy.documents)
         for number in 0..<200 {
             try FileManager.default.copyItem(
                 at: documents.appending(path: fixture.document.rawValue),
@@ -165,28 +150,20 @@ struct SealedTests {
         }
         let before = try fixture.files()
         #expect(before.count > 1_000)
-        let change = PasswordChangeOperation(
-            to: try Password.cheap("another one"),
-            of: fixture.application,
-            parameters: .interactive,
-            backend: a.backend,
-            state: a.state
-        )
-        #expect(try await a.supervisor.add(change).value == 2)
+        #expect(try await a.changePassword(to: "another one") == 2)
         let after = try fixture.files()
-        let test = "\(hierarchy(fixture).passwordTest)"
+        let test = "\(fixture.hierarchy.passwordTest)"
         #expect(Set(after.keys) == Set(before.keys))
         #expect(after.filter { before[$0.key] != $0.value }.map(\.key) == [test])
         // A device that has the keys continues.
-        try b.write("two")
-        _ = try await b.push().value
+        try await b.push(adding: "two")
         _ = try await a.pull().value
         #expect(try a.notes() == ["one", "two"])
         // A new device needs the new password.
         let new = try fixture.device("new")
         #expect(await code { try await new.register().value } == .wrongPassword)
         // The former file is put back: a device that has seen the newer file isn't deceived.
-        try #require(before[test]).write(to: fixture.url(hierarchy(fixture).passwordTest))
+        try #require(before[test]).write(to: fixture.url(fixture.hierarchy.passwordTest))
         #expect(await code { try await a.register().value } == .rolledBack)
         #expect(await code { try await b.register().value } == .rolledBack)
     }
@@ -239,26 +216,6 @@ struct SealedTests {
         #expect(await code { try await change() } == .encryptionMismatch)
     }
 
-    @Test("A device that has seen a newer state refuses a remote that was put back, until the user accepts it")
-    func putBack() async throws {
-        let fixture = try Fixture(password: Self.password)
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
-        let root = fixture.share.appending(path: fixture.application.rawValue)
-        let former = fixture.folder.appending(path: "former")
-        try FileManager.default.copyItem(at: root, to: former)
-        try a.write("two")
-        _ = try await a.push().value
-        _ = try await b.pull().value
-        try FileManager.default.removeItem(at: root)
-        try FileManager.default.moveItem(at: former, to: root)
-        #expect(await code { try await b.pull().value } == .rolledBack)
-        #expect(try b.notes() == ["one", "two"])
-        _ = try await b.pull(acceptRollback: true).value
-        #expect(try b.notes() == ["one"])
-    }
-
     // MARK: Untrusted storage
 
     /// The attacks on the encryption of an application.
@@ -268,16 +225,15 @@ struct SealedTests {
         var testDescription: String { rawValue }
 
         func apply(_ fixture: Fixture) throws {
-            let hierarchy = ApplicationHierarchy(fixture.application)
-            func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
+            let hierarchy = fixture.hierarchy
             func remove(_ paths: RemotePath...) throws {
-                for path in paths { try FileManager.default.removeItem(at: url(path)) }
+                for path in paths { try FileManager.default.removeItem(at: fixture.url(path)) }
             }
             func register(_ change: (inout RegistrationInfo) -> Void) throws {
-                let bytes = Array(try Data(contentsOf: url(hierarchy.registration)))
+                let bytes = Array(try Data(contentsOf: fixture.url(hierarchy.registration)))
                 var info = try RegistrationInfo(bytes, at: hierarchy.registration)
                 change(&info)
-                try Data(info.xml).write(to: url(hierarchy.registration))
+                try Data(info.xml).write(to: fixture.url(hierarchy.registration))
             }
             switch self {
             case .noSalt: try remove(hierarchy.salt)
@@ -319,8 +275,7 @@ struct SealedTests {
     func attack(_ attack: Attack) async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")
-        try device.write("canary")
-        _ = try await device.push().value
+        try await device.push(adding: "canary")
         try attack.apply(fixture)
         let before = try fixture.files()
         try device.write("more")
@@ -360,8 +315,7 @@ struct SealedTests {
     func unmounted() async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let aside = fixture.folder.appending(path: "aside")
         let root = fixture.share.appending(path: fixture.application.rawValue)
         try FileManager.default.moveItem(at: root, to: aside)
@@ -388,8 +342,7 @@ struct SealedTests {
     func deliveredSubsets() async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let all = try fixture.files()
         let groups = ["ReadMe.txt", "ClientDevices", "Documents", "Encryption/salt", "Encryption/test", "Information"]
         let root = fixture.share.appending(path: fixture.application.rawValue)
@@ -425,14 +378,13 @@ struct SealedTests {
     func damagedRegistration() async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")
-        try device.write("one")
-        _ = try await device.push().value
-        try Data("not a property list".utf8).write(to: fixture.url(hierarchy(fixture).registration))
-        try FileManager.default.removeItem(at: fixture.url(hierarchy(fixture).readMe))
+        try await device.push(adding: "one")
+        try Data("not a property list".utf8).write(to: fixture.url(fixture.hierarchy.registration))
+        try FileManager.default.removeItem(at: fixture.url(fixture.hierarchy.readMe))
         let before = try fixture.files()
         let known = try await device.verify(repairs: true).value
         // The rest is checked with the keys that this device has.
-        let (root, readMe) = (hierarchy(fixture).registration, hierarchy(fixture).readMe)
+        let (root, readMe) = (fixture.hierarchy.registration, fixture.hierarchy.readMe)
         #expect(known.problems.map(\.path) == ["\(root)", "\(readMe)"], "\(known)")
         #expect(known.warnings.isEmpty && known.repaired.isEmpty, "\(known)")
         let stranger = try fixture.device("stranger")
@@ -444,9 +396,8 @@ struct SealedTests {
     func plantedManifest() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        let upload = try await a.push().value
-        let hierarchy = hierarchy(fixture).document(fixture.document)
+        let upload = try await a.push(adding: "one")
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         for (generation, bytes) in [(7, Data(count: 500)), (8, Data("<plist>".utf8)), (9, Data())] {
             let name = UploadName(client: upload.client, generation: generation, upload: UUID().uuidString)
             try bytes.write(to: fixture.url(hierarchy.manifest(name)))
@@ -454,8 +405,7 @@ struct SealedTests {
         let pulled = try await b.pull().value
         #expect(pulled.generation == upload.generation && !pulled.warnings.isEmpty)
         #expect(try b.notes() == ["one"])
-        try b.write("two")
-        _ = try await b.push().value
+        try await b.push(adding: "two")
         #expect(try await a.pull(from: upload.client, overwrite: true).value.generation == upload.generation)
     }
 
@@ -463,7 +413,7 @@ struct SealedTests {
     func parameters() async throws {
         let fixture = try Fixture(password: Self.password)
         _ = try await fixture.device("first").register().value
-        let path = fixture.url(hierarchy(fixture).passwordTest)
+        let path = fixture.url(fixture.hierarchy.passwordTest)
         let original = Array(try Data(contentsOf: path))
         let file = try KeyFile(original)
         // The article on formats gives their offsets. The checksum is computed again.

@@ -11,10 +11,6 @@ import ThreadSupport
 struct SealedTraceabilityTests {
     private static let password = "correct horse"
 
-    private static func hierarchy(_ fixture: Fixture) -> ApplicationHierarchy {
-        ApplicationHierarchy(fixture.application)
-    }
-
     @Test(
         "R7–R9, R24, R25, H19, H20: The first client saves the salt and a file that only the password opens",
         arguments: [true, false]
@@ -24,7 +20,7 @@ struct SealedTraceabilityTests {
         var salts: Set<[UInt8]> = []
         for _ in 0..<2 {
             let fixture = try Fixture(password: Self.password)
-            let (backend, hierarchy) = (InMemoryBackend(capabilities: capabilities), Self.hierarchy(fixture))
+            let (backend, hierarchy) = (InMemoryBackend(capabilities: capabilities), fixture.hierarchy)
             let hooks = DefaultHooks(backend: backend)
             #expect(try await hooks.fetchSalt(hierarchy) == nil)
             let registration = try await fixture.device("device", backend: backend).register().value
@@ -66,7 +62,7 @@ struct SealedTraceabilityTests {
     @Test("R23: A salt without a registration is fetched, and its content or the hook's error decides what is reported")
     func saltAlone() async throws {
         let fixture = try Fixture(password: Self.password)
-        let (backend, hierarchy) = (RecordingBackend(), Self.hierarchy(fixture))
+        let (backend, hierarchy) = (RecordingBackend(), fixture.hierarchy)
         _ = try await fixture.device("first", backend: backend).register().value
         try await backend.remove(hierarchy.registration)
         let device = try fixture.device("second", backend: backend)

@@ -28,8 +28,7 @@ struct StoreChoiceTests {
     func tooLarge(isSealed: Bool, file: WholeStoreFile) async throws {
         let fixture = try Self.fixture(isSealed: isSealed)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let path = try Self.file("/\(file.rawValue)", of: fixture)
         let content = try #require(try fixture.files()[path])
         try fixture.put(content + [0], at: path)
@@ -46,8 +45,7 @@ struct StoreChoiceTests {
     func tooSmall() async throws {
         let fixture = try Self.fixture(isSealed: true)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        let client = try await a.push().value.client
+        let client = try await a.push(adding: "one").client
         let path = try Self.file("/\(WholeStoreFile.store.rawValue)", of: fixture)
         let content = try #require(try fixture.files()[path])
         try fixture.put(content.dropLast(), at: path)
@@ -74,8 +72,7 @@ struct StoreChoiceTests {
     func damagedManifest() async throws {
         let fixture = try Self.fixture(isSealed: true)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         try a.write("two")
         _ = try await a.push(whole: true).value
         try Self.damage(try Self.manifest(fixture), leaving: nil, in: fixture)
@@ -120,8 +117,7 @@ struct StoreChoiceTests {
     func damagedStore(isSealed: Bool) async throws {
         let fixture = try Self.fixture(isSealed: isSealed)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let path = try Self.file("/\(WholeStoreFile.store.rawValue)", of: fixture)
         try Self.damage(path, leaving: nil, in: fixture)
         let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
@@ -141,8 +137,7 @@ struct StoreChoiceTests {
     func unreadableManifest(left: Int?) async throws {
         let fixture = try Self.fixture(isSealed: true)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         try Self.damage(try Self.manifest(fixture), leaving: left, in: fixture)
         let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
         #expect(error?.code == .tampered)
@@ -158,8 +153,7 @@ struct StoreChoiceTests {
     func unreadableInfo(isSealed: Bool, left: Int?) async throws {
         let fixture = try Self.fixture(isSealed: isSealed)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let path = "\(fixture.hierarchy.document(fixture.document).documentInfo)"
         try Self.damage(path, leaving: left, in: fixture)
         let error = await #expect(throws: StoreSyncError.self) { try await a.removeDocument().value }

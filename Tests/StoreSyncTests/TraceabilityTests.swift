@@ -9,13 +9,6 @@ import Testing
 
 @Suite("Registration and hierarchy, as TICoreDataSync describes them", .timeLimit(.minutes(60)))
 struct TraceabilityTests {
-    private static func application(_ fixture: Fixture) -> ApplicationHierarchy {
-        ApplicationHierarchy(fixture.application)
-    }
-    private static func document(_ fixture: Fixture) -> DocumentHierarchy {
-        application(fixture).document(fixture.document)
-    }
-
     /// Registers with a request that `change` may modify.
     private static func register(
         _ device: Device,
@@ -119,7 +112,7 @@ struct TraceabilityTests {
         let backend = InMemoryBackend(capabilities: movesDirectories ? .all : .all.subtracting(.exclusiveDirectoryMove))
         let device = try fixture.device("device", backend: backend)
         let registration = try await Self.register(device, { $0.readMe = "Ours." }).value
-        let root = Self.application(fixture)
+        let root = fixture.hierarchy
         let expected: Set<RemotePath> = [
             root.root, root.readMe, root.clientDevices, root.documents, root.encryption, root.information,
             root.deletedDocuments, root.deletedClients, root.registration, root.clientDirectory(registration.client),
@@ -204,7 +197,7 @@ struct TraceabilityTests {
         #expect(document.description == "first.sqlite")
         #expect(document.userInfo == ["by": .string("first")])
         #expect(status.clients.allSatisfy { $0.documents == [fixture.document] })
-        let hierarchy = Self.document(fixture)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let bytes = try #require(try await first.backend.smallFile(at: hierarchy.documentInfo))
         let info = try DocumentInfo(bytes, at: hierarchy.documentInfo)
         #expect(info.originalDevice == registrations[0].application.client.rawValue)
@@ -228,10 +221,9 @@ struct TraceabilityTests {
     func removedFromDocument() async throws {
         let fixture = try Fixture()
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
-        try first.write("one")
-        _ = try await first.push().value
+        try await first.push(adding: "one")
         let client = try await second.pull().value.client
-        let note = Self.document(fixture).deletedClient(client)
+        let note = fixture.hierarchy.document(fixture.document).deletedClient(client)
         try await first.backend.write(
             DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml,
             to: note,
@@ -240,8 +232,7 @@ struct TraceabilityTests {
         try second.write("two")
         for _ in 1...2 { #expect(await code { try await second.push().value } == .documentReplaced) }
         _ = try await second.pull(overwrite: true).value
-        try second.write("three")
-        _ = try await second.push().value
+        try await second.push(adding: "three")
         #expect(try await first.backend.status(of: note) == nil)
         _ = try await first.pull().value
         #expect(try first.notes() == ["one", "three"])
@@ -253,9 +244,8 @@ struct TraceabilityTests {
     func appliedSetsTravel() async throws {
         let fixture = try Fixture()
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
-        try first.write("one")
-        let push = try await first.push().value
-        let hierarchy = Self.document(fixture)
+        let push = try await first.push(adding: "one")
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let store = fixture.share.appending(path: "\(hierarchy.wholeStores(push.client))")
         // Adds to the second device's applied sets, as a synchronization would.
         _ = try await second.pull().value
@@ -266,8 +256,7 @@ struct TraceabilityTests {
             }
             try queue.close()
         }
-        try second.write("two")
-        let changed = try await second.push().value
+        let changed = try await second.push(adding: "two")
         _ = try await first.pull().value
         for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
             let queue = try DatabaseQueue(path: try Self.appliedSets(of: first, file).path)

@@ -21,8 +21,7 @@ struct VerificationRaceTests {
             fixture = try Fixture(password: password)
             connection = DyingBackend(fixture.remote)
             (owner, device) = (try fixture.device("a"), try fixture.device("b", backend: connection))
-            try owner.write("one")
-            let client = try await owner.push().value.client
+            let client = try await owner.push(adding: "one").client
             _ = try await device.pull().value
             let hooks = DefaultHooks(backend: fixture.remote)
             let published = try await PublishedStores.list(hooks, fixture.hierarchy.document(fixture.document))
@@ -43,9 +42,7 @@ struct VerificationRaceTests {
 
         /// The uploads that the verifying device remembers as damaged.
         func damaged() throws -> Set<UploadName> {
-            try device.state.damagedUploads(
-                for: DocumentKey(application: device.key, document: fixture.document.rawValue)
-            )
+            try device.state.damagedUploads(for: device.documentKey)
         }
     }
 

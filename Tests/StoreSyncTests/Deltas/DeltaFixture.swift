@@ -16,7 +16,7 @@ struct DeltaFixture {
 
     init(isVolatile: Bool = true, isSealed: Bool = true) throws {
         fixture = try Fixture(password: isSealed ? "correct horse" : nil, isVolatile: isVolatile)
-        document = ApplicationHierarchy(fixture.application).document(fixture.document)
+        document = fixture.hierarchy.document(fixture.document)
     }
 
     func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
@@ -36,15 +36,7 @@ struct DeltaFixture {
 
     /// The file in which a device remembers the blocks that it pushed.
     func pushedBlocks(of device: Device) throws -> URL {
-        device.state.pushedBlocks(of: key(of: device)).url
-    }
-
-    /// What a device calls the document.
-    func key(of device: Device) -> DocumentKey {
-        DocumentKey(
-            application: ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue),
-            document: fixture.document.rawValue
-        )
+        device.state.pushedBlocks(of: device.documentKey).url
     }
 
     /// The bytes that a push of a store transfers.

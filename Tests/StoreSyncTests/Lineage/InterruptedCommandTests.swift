@@ -10,8 +10,7 @@ struct InterruptedCommandTests {
     @Test("D16: After an interrupted pull of another head and an edit, an upload includes only what the store holds")
     func pull() async throws {
         let scene = try await TwoHeads()
-        try scene.a.write("from a")
-        _ = try await scene.a.push().value
+        try await scene.a.push(adding: "from a")
         let dying = try scene.dying(before: "pull")
         #expect(await code { try await dying.pull(from: scene.clientB).value } == .remoteUnavailable)
         #expect(try scene.a.notes() == ["base", "from b"], "the device died after the store was replaced")
@@ -24,13 +23,11 @@ struct InterruptedCommandTests {
     func olderGeneration() async throws {
         let scene = try await TwoHeads()
         _ = try await scene.a.pull().value
-        try scene.a.write("newest")
-        let client = try await scene.a.push().value.client
+        let client = try await scene.a.push(adding: "newest").client
         let dying = try scene.dying(before: "pull")
         #expect(await code { try await dying.pull(from: client, generation: 1).value } == .remoteUnavailable)
         #expect(try scene.a.notes() == ["base"])
-        try scene.a.write("after")
-        _ = try await scene.a.push().value
+        try await scene.a.push(adding: "after")
         #expect(try await scene.inHeads() == ["base", "from b", "newest", "after"])
     }
 
@@ -63,19 +60,11 @@ struct InterruptedCommandTests {
             throw RemoteError(.unavailable, "The device is dead.")
         }
         #expect(await code { try await dying.push().value } == .remoteUnavailable)
-        let key = DocumentKey(
-            application: ApplicationKey(
-                remote: scene.backend.identity,
-                application: scene.fixture.application.rawValue
-            ),
-            document: scene.fixture.document.rawValue
-        )
-        let begun = try #require(try scene.a.state.uploads(for: key).last { !$0.isPublished })
+        let begun = try #require(try scene.a.state.uploads(for: scene.a.documentKey).last { !$0.isPublished })
         let hierarchy = scene.fixture.hierarchy.document(scene.fixture.document)
         let copy = try scene.fixture.device("copy", backend: scene.backend)
         _ = try await copy.pull(from: scene.clientB).value
-        try copy.write("of the copy")
-        _ = try await copy.push().value
+        try await copy.push(adding: "of the copy")
         let published = try await PublishedStores.list(DefaultHooks(backend: scene.backend), hierarchy)
         let newest = try #require(published.published.max())
         let bytes = try #require(try await scene.backend.bytes(at: hierarchy.manifest(newest)))

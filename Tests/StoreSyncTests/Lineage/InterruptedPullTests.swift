@@ -17,8 +17,7 @@ struct InterruptedPullTests {
         try await scene.pullDying(before: "pull")
         #expect(try scene.a.notes() == ["base", "from b"], "the device died after the store was replaced")
         if store == "pushed, then edited" { #expect(try await scene.a.push().value.isUnchanged) }
-        try scene.a.write("after")
-        let client = try await scene.a.push().value.client
+        let client = try await scene.a.push(adding: "after").client
         let published = try await PublishedStores.list(DefaultHooks(backend: scene.backend), scene.hierarchy)
         let upload = try #require(published.published.filter { $0.client == client }.max())
         for file in WholeStoreFile.appliedSets {
@@ -30,8 +29,7 @@ struct InterruptedPullTests {
     func notReplaced() async throws {
         let scene = try await TwoHeads.withAppliedSets()
         try await scene.pullDying(before: "pull begun")
-        try scene.a.write("after")
-        let client = try await scene.a.push().value.client
+        let client = try await scene.a.push(adding: "after").client
         let published = try await PublishedStores.list(DefaultHooks(backend: scene.backend), scene.hierarchy)
         let upload = try #require(published.published.filter { $0.client == client }.max())
         for file in WholeStoreFile.appliedSets {
@@ -68,11 +66,10 @@ struct InterruptedPullTests {
     {
         let scene = try await TwoHeads()
         _ = try await scene.a.pull().value
-        try scene.a.write("newest")
-        let client = try await scene.a.push().value.client
-        let records = try scene.a.state.stores(of: scene.key)
+        let client = try await scene.a.push(adding: "newest").client
+        let records = try scene.a.state.stores(of: scene.a.documentKey)
         try await scene.failToPull(from: client, replacement, at: moment, code)
-        #expect(try scene.a.state.stores(of: scene.key) == records)
+        #expect(try scene.a.state.stores(of: scene.a.documentKey) == records)
         try scene.a.write("after")
         #expect(try await scene.a.push().value.divergedFrom.isEmpty)
         _ = try await scene.b.pull().value
@@ -83,10 +80,9 @@ struct InterruptedPullTests {
     func failedCommit() async throws {
         let scene = try await TwoHeads()
         _ = try await scene.a.pull().value
-        try scene.a.write("newest")
-        let client = try await scene.a.push().value.client
+        let client = try await scene.a.push(adding: "newest").client
         try await scene.failToPull(from: client, .transaction, at: "before the transaction", .cannotWrite)
-        #expect(try scene.a.state.stores(of: scene.key).map { $0.pending?.base?.generation } == [1])
+        #expect(try scene.a.state.stores(of: scene.a.documentKey).map { $0.pending?.base?.generation } == [1])
     }
 }
 
@@ -130,13 +126,6 @@ extension TwoHeads {
         }
     }
 
-    fileprivate var key: DocumentKey {
-        DocumentKey(
-            application: ApplicationKey(remote: backend.identity, application: fixture.application.rawValue),
-            document: fixture.document.rawValue
-        )
-    }
-
     fileprivate var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
 
     /// Pulls the upload of `b` on device `a`, which dies before a change of its memory.
@@ -163,7 +152,7 @@ extension TwoHeads {
     /// Returns what the applied sets of the store of `a` say.
     fileprivate func appliedOfA(_ file: WholeStoreFile) throws -> [String] {
         let copy = fixture.folder.appending(path: UUID().uuidString)
-        try a.state.appliedSets(for: LocalStore(a.store).path, in: key).copyOrCreate(file, at: copy)
+        try a.state.appliedSets(for: LocalStore(a.store).path, in: a.documentKey).copyOrCreate(file, at: copy)
         return try applied(in: copy)
     }
 }

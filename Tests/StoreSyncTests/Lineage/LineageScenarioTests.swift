@@ -28,8 +28,7 @@ struct LineageScenarioTests {
 
     /// Makes two devices push edits without knowing of each other's.
     private func diverge(_ a: Device, _ b: Device) async throws -> (a: RemoteIdentifier, b: RemoteIdentifier) {
-        try a.write("base")
-        _ = try await a.push().value
+        try await a.push(adding: "base")
         _ = try await b.pull().value
         try a.write("from a")
         try b.write("from b")
@@ -40,8 +39,7 @@ struct LineageScenarioTests {
     func hiddenManifest() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
-        try a.write("one")
-        let upload = try await a.push().value
+        let upload = try await a.push(adding: "one")
         let view = VeiledBackend(scene.backend)
         let b = try scene.device("b", backend: view)
         let name = try #require(try await scene.uploads().published.first)
@@ -59,12 +57,10 @@ struct LineageScenarioTests {
         let (a, c) = (try scene.device("a"), try scene.device("c"))
         let view = VeiledBackend(scene.backend)
         let b = try scene.device("b", backend: view)
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
         _ = try await c.pull().value
-        try c.write("two")
-        let upload = try await c.push().value
+        let upload = try await c.push(adding: "two")
         let name = try #require(try await scene.uploads().published.first { $0.client == upload.client })
         await view.hide([scene.hierarchy.manifest(name), scene.hierarchy.upload(name)])
         // What b sees of this client is what TICoreDataSync leaves.
@@ -82,15 +78,12 @@ struct LineageScenarioTests {
         let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
         let clients = try await diverge(a, b)
         _ = try await c.pull(from: clients.b).value
-        try c.write("c on b")
-        _ = try await c.push().value
+        try await c.push(adding: "c on b")
         _ = try await c.pull(from: clients.a).value
-        try c.write("c on a")
-        let second = try await c.push().value
+        let second = try await c.push(adding: "c on a")
         #expect(Set(second.divergedFrom) == [second.client], "its former upload holds an edit that this store lacks")
         for round in 1...4 {
-            try c.write("round \(round)")
-            _ = try await c.push().value
+            try await c.push(adding: "round \(round)")
         }
         let reader = try scene.device("reader")
         _ = try await reader.pull(from: second.client, generation: second.generation - 1).value
@@ -103,11 +96,9 @@ struct LineageScenarioTests {
     func lateClone() async throws {
         let scene = try Scene()
         let original = try scene.device("original")
-        try original.write("base")
-        let client = try await original.push().value.client
+        let client = try await original.push(adding: "base").client
         let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.fixture, scene.backend)
-        try clone.write("of the clone")
-        _ = try await clone.push().value
+        try await clone.push(adding: "of the clone")
         let late = try #require(try await scene.uploads().published.max())
         let paths = [scene.hierarchy.manifest(late), scene.hierarchy.upload(late)]
         // The original doesn't see it yet.
@@ -143,10 +134,8 @@ struct LineageScenarioTests {
     func formerGeneration() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
-        try a.write("one")
-        let client = try await a.push().value.client
-        try a.write("two")
-        _ = try await a.push().value
+        let client = try await a.push(adding: "one").client
+        try await a.push(adding: "two")
         _ = try await b.pull().value
         #expect(try await b.pull(from: client, generation: 1).value.generation == 1)
         #expect(try b.notes() == ["one"])
@@ -160,12 +149,10 @@ struct LineageScenarioTests {
     func twins() async throws {
         let scene = try Scene()
         let original = try scene.device("original")
-        try original.write("base")
-        let client = try await original.push().value.client
+        let client = try await original.push(adding: "base").client
         let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.fixture, scene.backend)
         let veiled = VeiledBackend(scene.backend)
-        try original.write("of the original")
-        _ = try await original.push().value
+        try await original.push(adding: "of the original")
         let first = try #require(try await scene.uploads().published.max())
         await veiled.hide([scene.hierarchy.manifest(first), scene.hierarchy.upload(first)])
         let blind = try scene.device("clone", backend: veiled)
@@ -193,8 +180,7 @@ struct LineageScenarioTests {
     func unrelated() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         try b.write("other")
         let error = await #expect(throws: StoreSyncError.self) { try await b.push().value }
         #expect(error?.code == .unrelatedStore && error?.message.contains("--resolves") == true)
@@ -209,8 +195,7 @@ struct LineageScenarioTests {
     func equalContent() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let b = try scene.device("b")
         try FileManager.default.copyItem(at: a.store, to: b.store)
         #expect(try await b.push().value.isUnchanged)
@@ -226,8 +211,7 @@ struct LineageScenarioTests {
         let a = try scene.device("a")
         var files: [RemotePath: [UInt8]] = [:]
         for round in 1...4 {
-            try a.write("round \(round)")
-            let client = try await a.push().value.client
+            let client = try await a.push(adding: "round \(round)").client
             guard round == 1, let name = try await scene.uploads().published.first else { continue }
             #expect(name.client == client)
             files[scene.hierarchy.manifest(name)] = try await scene.backend.bytes(at: scene.hierarchy.manifest(name))
@@ -239,8 +223,7 @@ struct LineageScenarioTests {
         let before = try await a.push().value
         #expect(files.count == 4)
         for (path, bytes) in files { try await scene.backend.write(bytes, to: path, when: .ifAbsent) }
-        try a.write("after")
-        let after = try await a.push().value
+        let after = try await a.push(adding: "after")
         #expect(after.client == before.client && after.divergedFrom.isEmpty)
         let b = try scene.device("b")
         #expect(try await b.pull().value.generation == after.generation)
@@ -250,13 +233,11 @@ struct LineageScenarioTests {
     func plantedName(isOwn: Bool) async throws {
         let scene = try Scene()
         let a = try scene.device("a")
-        try a.write("one")
-        let first = try await a.push().value
+        let first = try await a.push(adding: "one")
         let owner = isOwn ? first.client : try RemoteIdentifier("stranger")
         let name = UploadName(client: owner, generation: (1 << 53) - 2, upload: UUID().uuidString)
         try await scene.backend.write([UInt8](), to: scene.hierarchy.manifest(name), when: .ifAbsent)
-        try a.write("two")
-        let second = try await a.push().value
+        let second = try await a.push(adding: "two")
         #expect(second.generation == 2 && second.client == first.client)
         let b = try scene.device("b")
         #expect(try await b.pull().value.generation == 2)
@@ -269,12 +250,10 @@ struct LineageScenarioTests {
     func outdated() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
-        try b.write("one")
-        _ = try await b.push().value
+        try await b.push(adding: "one")
         _ = try await a.pull().value
         for round in 1...3 {
-            try b.write("round \(round)")
-            _ = try await b.push().value
+            try await b.push(adding: "round \(round)")
         }
         let before = try await scene.uploads().published
         #expect(!before.contains { $0.generation == 1 }, "the upload with its content has been removed")
@@ -319,8 +298,7 @@ struct LineageScenarioTests {
         let planted = UploadName(client: clients.a, generation: 1, upload: UUID().uuidString)
         try await scene.backend.write([UInt8](), to: scene.hierarchy.manifest(planted), when: .ifAbsent)
         for round in 1...4 {
-            try a.write("round \(round)")
-            let upload = try await a.push().value
+            let upload = try await a.push(adding: "round \(round)")
             #expect(upload.warnings.contains { $0.contains("\(head)") }, "\(upload.warnings)")
         }
         let own = try await scene.uploads().published.filter { $0.client == clients.a && $0 != planted }
@@ -331,8 +309,7 @@ struct LineageScenarioTests {
     func makingRoom() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let first = try #require(try await scene.uploads().published.first)
         let own = try #require(try await scene.backend.bytes(at: scene.hierarchy.manifest(first)))
         let files = try StoreManifest(own, named: first, at: scene.hierarchy.manifest(first)).files
@@ -379,17 +356,9 @@ struct LineageScenarioTests {
     func tooManyClients() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
-        try a.write("one")
-        _ = try await a.push().value
-        let key = DocumentKey(
-            application: ApplicationKey(
-                remote: scene.backend.identity,
-                application: scene.fixture.application.rawValue
-            ),
-            document: scene.fixture.document.rawValue
-        )
+        try await a.push(adding: "one")
         // As if the device had pulled the uploads of that many jobs, all of which exist.
-        var record = try #require(try a.state.stores(of: key).first)
+        var record = try #require(try a.state.stores(of: a.documentKey).first)
         let jobs = try RemoteIdentifier("jobs")
         for _ in 0...StoreManifest.maximumNames {
             let name = UploadName(client: jobs, generation: 1, upload: UUID().uuidString)

@@ -79,8 +79,7 @@ struct MendingTests {
         let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: .all)
         let a = try fixture.device("a", backend: backend)
-        try a.write("one")
-        let upload = try await a.push().value
+        let upload = try await a.push(adding: "one")
         #expect(try await a.push().value.isUnchanged)
         let hierarchy = fixture.hierarchy.document(fixture.document)
         let name = try #require(
@@ -109,8 +108,7 @@ struct MendingTests {
     func olderUpload() async throws {
         let fixture = try Fixture(password: Self.password)
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        let client = try await a.push().value.client
+        let client = try await a.push(adding: "one").client
         try a.write("two")
         _ = try await a.push(whole: true).value
         let newest = try #require(

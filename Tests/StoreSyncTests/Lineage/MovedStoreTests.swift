@@ -37,7 +37,7 @@ struct MovedStoreTests {
         }
 
         private func sets(of store: URL) throws -> AppliedSetsDirectory {
-            try b.state.appliedSets(for: LocalStore(store).path, in: MovedStoreTests.key(self))
+            try b.state.appliedSets(for: LocalStore(store).path, in: a.documentKey)
         }
 
         /// Notes in the applied sets of a store of `b` that a change set is applied.
@@ -361,7 +361,7 @@ struct MovedStoreTests {
         try Self.move(scene.b.store, to: other)
         #expect(await code { try await scene.dying("after moved store").push(other).value } == .remoteUnavailable)
         let pin = ApplicationPin(encryption: nil, epoch: "another", passwordVersion: nil)
-        try scene.b.state.setPin(pin, for: Self.key(scene).application)
+        try scene.b.state.setPin(pin, for: scene.a.key)
         #expect(try scene.applied(in: other) == ["first"])
     }
 
@@ -450,7 +450,7 @@ struct MovedStoreTests {
     @Test("Without times of birth, a file at a new path with another name isn't taken for a missing store")
     func reusedNumber() async throws {
         let scene = try await Scene()
-        let key = Self.key(scene)
+        let key = scene.a.documentKey
         let folder = scene.url("folder")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         let new = try LocalStore(scene.url("restored.sqlite"))
@@ -470,16 +470,6 @@ struct MovedStoreTests {
             #expect(scene.a.state.wasMoved(record, to: sameName, records))
             #expect(try scene.a.state.wasMoved(record, to: LocalStore(other), records), "the path is a store's already")
         }
-    }
-
-    private static func key(_ scene: Scene) -> DocumentKey {
-        DocumentKey(
-            application: ApplicationKey(
-                remote: scene.a.backend.identity,
-                application: scene.fixture.application.rawValue
-            ),
-            document: scene.fixture.document.rawValue
-        )
     }
 
     private static func move(_ store: URL, to other: URL) throws {

@@ -18,11 +18,9 @@ struct OtherDocumentTests {
         fixture = try Fixture()
         a = try fixture.device("a", backend: backend)
         other = a.with(document: try RemoteIdentifier("other"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         let b = try fixture.device("b", backend: backend).with(document: other.document)
-        try b.write("of the other document")
-        _ = try await b.push().value
+        try await b.push(adding: "of the other document")
     }
 
     /// The device, which fails at a moment of a change of its memory or its store.
@@ -77,8 +75,7 @@ struct OtherDocumentTests {
     func failed() async throws {
         let device = try failing(at: "before the rename").with(document: other.document)
         #expect(await code { try await device.pull(overwrite: true).value } == .remoteUnavailable)
-        try a.write("two")
-        let upload = try await a.push().value
+        let upload = try await a.push(adding: "two")
         #expect(upload.generation == 2 && upload.divergedFrom.isEmpty)
     }
 

@@ -20,8 +20,7 @@ struct RollbackTests {
             fixture = try Fixture(password: password)
             (a, b) = (try fixture.device("a"), try fixture.device("b"))
             for round in 1...5 {
-                try a.write("round \(round)")
-                _ = try await a.push().value
+                try await a.push(adding: "round \(round)")
                 states.append(try fixture.files())
             }
             _ = try await b.pull().value
@@ -51,6 +50,8 @@ struct RollbackTests {
         let scene = try await Scene()
         try scene.putBack(to: 4)
         #expect(await code { try await scene.b.pull().value } == .rolledBack)
+        #expect(await code { try await scene.b.pull(overwrite: true).value } == .rolledBack)
+        #expect(try scene.b.notes().contains("round 5"))
         #expect(await code { try await scene.b.push().value } == .rolledBack)
         #expect(try await scene.b.verify().value.problems.map(\.code) == ["rolledBack"])
         #expect(try await scene.b.status().value.unreadable.map(\.code) == [.rolledBack])
@@ -116,13 +117,10 @@ struct RollbackTests {
         let fixture = try Fixture()
         let backend = InMemoryBackend()
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-        try a.write("base")
-        _ = try await a.push().value
+        try await a.push(adding: "base")
         _ = try await b.pull().value
-        try a.write("from a")
-        let clientA = try await a.push().value.client
-        try b.write("from b")
-        let clientB = try await b.push().value.client
+        let clientA = try await a.push(adding: "from a").client
+        let clientB = try await b.push(adding: "from b").client
         let hierarchy = fixture.hierarchy.document(fixture.document)
         for item in try await backend.list(hierarchy.wholeStores(clientB)) ?? [] {
             try await backend.remove(hierarchy.wholeStores(clientB).appending(item.name))
@@ -140,11 +138,9 @@ struct RollbackTests {
         let fixture = try Fixture()
         let backend = InMemoryBackend()
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-        try a.write("base")
-        _ = try await a.push().value
+        try await a.push(adding: "base")
         _ = try await b.pull().value
-        try b.write("from b")
-        let clientB = try await b.push().value.client
+        let clientB = try await b.push(adding: "from b").client
         try a.write("from a")
         #expect(try await a.push().value.divergedFrom == [clientB])
         let hierarchy = fixture.hierarchy.document(fixture.document)

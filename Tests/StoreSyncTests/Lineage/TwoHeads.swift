@@ -18,8 +18,7 @@ struct TwoHeads {
     init(_ prepare: (Device) async throws -> Void = { _ in }) async throws {
         fixture = try Fixture()
         (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-        try a.write("base")
-        _ = try await a.push().value
+        try await a.push(adding: "base")
         _ = try await b.pull().value
         try b.write("from b")
         try await prepare(b)

@@ -52,8 +52,7 @@ struct UnicodeNameTests {
     func otherDocument() async throws {
         let document = try RemoteIdentifier("other")
         let other = try fixture.device("b").with(document: document)
-        try other.write("of the other document")
-        _ = try await other.push().value
+        try await other.push(adding: "of the other document")
         _ = try await device.with(document: document).pull(decomposed).value
         try Store.write(["two"], to: composed)
         let upload = try await device.push(composed).value

@@ -7,47 +7,17 @@ import Testing
 
 @Suite("Lists of documents and clients", .timeLimit(.minutes(60)))
 struct ListTests {
-    /// The answers of a delegate that encrypts with the fixture's password, or not at all.
-    @MainActor
-    private final class Asker: ApplicationSyncDelegate {
-        let fixture: Fixture
-
-        init(_ fixture: Fixture) { self.fixture = fixture }
-
-        func decideEncryption(
-            _ question: EncryptionQuestion,
-            of application: RemoteIdentifier
-        ) async throws -> EncryptionDecision {
-            fixture.password.map { .encrypted($0) } ?? .unencrypted
-        }
-    }
-
-    private static func manager(
-        _ device: Device,
-        _ userInfo: [String: PropertyListValue],
-        _ delegate: Asker
-    ) -> ApplicationSyncManager {
-        ApplicationSyncManager(
-            application: device.application,
-            clientDescription: device.name,
-            userInfo: userInfo,
-            backend: device.backend,
-            state: device.state,
-            supervisor: device.supervisor,
-            delegate: delegate
-        )
-    }
-
     @Test(
         "H5, H6, H8, H9, H11: The lists show what the first registrants saved, the original device and the last syncs",
         arguments: [false, true]
     )
     func everything(isSealed: Bool) async throws {
         let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
-        let asker = await Asker(fixture)
+        let delegate = await AppDelegate(fixture.password)
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
         let managers = [
-            Self.manager(first, ["colour": .string("red")], asker), Self.manager(second, ["size": .integer(3)], asker),
+            first.manager(delegate, userInfo: ["colour": .string("red")]),
+            second.manager(delegate, userInfo: ["size": .integer(3)]),
         ]
         let begin = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
         try first.write("one")
@@ -83,15 +53,14 @@ struct ListTests {
         let status = try await managers[0].status().value
         #expect(status.clients.first { $0.client == upload.client }?.lastSync == listed.lastSync)
         #expect(status.documents.first { $0.document == fixture.document }?.lastSyncs == document.lastSyncs)
-        withExtendedLifetime(asker) {}
+        withExtendedLifetime(delegate) {}
     }
 
     @Test("H11: Every push and pull writes the time, also if the store is unchanged, and no other file")
     func recentSync() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")
-        try device.write("one")
-        let client = try await device.push().value.client
+        let client = try await device.push(adding: "one").client
         let path = "\(fixture.hierarchy.document(fixture.document).recentSync(client))"
         let before = try fixture.files()
         #expect(before[path] != nil)
@@ -108,8 +77,7 @@ struct ListTests {
     func unauthentic() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        let first = try await a.push().value.client
+        let first = try await a.push(adding: "one").client
         let second = try await b.pull().value.client
         let hierarchy = fixture.hierarchy.document(fixture.document)
         let (own, other) = ("\(hierarchy.recentSync(first))", "\(hierarchy.recentSync(second))")
@@ -134,8 +102,7 @@ struct ListTests {
     func damaged() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        let client = try await a.push().value.client
+        let client = try await a.push(adding: "one").client
         _ = try await b.pull().value
         let paths = [
             fixture.hierarchy.deviceInfo(client), fixture.hierarchy.document(fixture.document).documentInfo,
@@ -162,8 +129,7 @@ struct ListTests {
         _ = try await device.register().value
         #expect(try await device.listDocuments().value.documents.isEmpty)
         #expect(await code { try await device.listClients(of: fixture.document).value } == .documentNotFound)
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         _ = try await device.removeDocument().value
         #expect(await code { try await device.listClients(of: fixture.document).value } == .documentDeleted)
     }
@@ -183,8 +149,7 @@ struct ListTests {
     func repeatedDocument() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("a")
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         _ = try await device.removeDocument().value
         let root = fixture.hierarchy.document(fixture.document).root
         try await fixture.remote.createDirectory(at: root)
@@ -200,8 +165,7 @@ struct ListTests {
         let fixture = try Fixture()
         let near = InMemoryBackend()
         let device = try fixture.device("a", backend: near)
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let documents = fixture.hierarchy.documents
         for number in 0..<99 {
             let copy = try documents.appending("document-\(number)")

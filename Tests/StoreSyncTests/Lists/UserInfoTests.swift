@@ -25,15 +25,7 @@ struct UserInfoTests {
         by device: Device
     ) async throws {
         let delegate = UnencryptedDelegate()
-        let manager = ApplicationSyncManager(
-            application: device.application,
-            clientDescription: device.name,
-            userInfo: isOfDocument ? [:] : userInfo,
-            backend: device.backend,
-            state: device.state,
-            supervisor: device.supervisor,
-            delegate: delegate
-        )
+        let manager = device.manager(delegate, userInfo: isOfDocument ? [:] : userInfo)
         if isOfDocument {
             _ = try await manager.document(device.document, userInfo: userInfo).register(description: "notes").value
         } else {

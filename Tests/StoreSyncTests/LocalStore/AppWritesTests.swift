@@ -256,7 +256,7 @@ struct AppWritesTests {
 
     /// How many folders of uploads are on the storage.
     private static func uploads(of fixture: Fixture, on backend: any RemoteBackend) async throws -> Int {
-        let stores = ApplicationHierarchy(fixture.application).document(fixture.document).wholeStores
+        let stores = fixture.hierarchy.document(fixture.document).wholeStores
         var count = 0
         for client in try await backend.list(stores) ?? [] where client.kind == .directory {
             let folders = try await backend.list(stores.appending(client.name)) ?? []

@@ -106,57 +106,14 @@ struct HeldDatabaseTests {
 
     @Test("A database read in place is one consistent state while another process keeps writing")
     func besideWriter() async throws {
-        let writer = try PythonProcess(
-            """
-            import os, sqlite3, sys
-            parent = os.getppid()
-            db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA wal_autocheckpoint = 20")
-            db.execute("CREATE TABLE a (x INTEGER)")
-            db.execute("CREATE TABLE b (x INTEGER, pad TEXT)")
-            print("ready")
-            x = 0
-            while os.getppid() == parent:
-                db.execute("BEGIN IMMEDIATE")
-                db.execute("INSERT INTO a VALUES (?)", (x,))
-                db.execute("INSERT INTO b VALUES (?, hex(randomblob(300)))", (-x,))
-                for table in "ab":
-                    db.execute(f"DELETE FROM {table} WHERE rowid <= ?", (x - 2000,))
-                db.execute("COMMIT")
-                x += 1
-            """,
-            [store.url.path]
-        )
-        #expect(try await writer.line() == "ready")
-        let newest = try statesBesideWriter()
-        try await writer.kill9()
-        #expect(newest == newest.sorted())
-    }
-
-    /// Reads at least twenty held states, until the writer has written between them, and returns the newest row of each.
-    ///
-    /// Without suspension: otherwise the writer would write for as long as other tests run in between.
-    private func statesBesideWriter() throws -> [Int] {
-        var newest: [Int] = []
-        while newest.count < 20 || newest.last == newest.first {
+        let busy = try await BusyStore(at: store.url, checkpointPages: 20)
+        try await busy.expectConsistentCopies {
+            guard let held = hold() else { return nil }
             let copy = store.file("held")
-            guard let held = hold() else { continue }
             try Data(try bytes(of: held, pieces: 4096)).write(to: copy)
             try end(held)
-            let queue = try DatabaseQueue(path: copy.path)
-            let (verdict, sum, last) = try queue.read { db in
-                (
-                    try String.fetchOne(db, sql: "PRAGMA integrity_check"),
-                    try Int.fetchOne(db, sql: "SELECT coalesce((SELECT sum(x) FROM a) + (SELECT sum(x) FROM b), 0)"),
-                    try Int.fetchOne(db, sql: "SELECT max(x) FROM a") ?? -1
-                )
-            }
-            try queue.close()
-            #expect(verdict == "ok" && sum == 0)
-            newest.append(last)
+            return copy
         }
-        return newest
     }
 
     /// Whether all of the log can be copied into the database file.

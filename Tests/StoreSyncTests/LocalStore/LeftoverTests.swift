@@ -23,19 +23,12 @@ struct LeftoverTests {
 
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
-    private var key: DocumentKey {
-        DocumentKey(
-            application: ApplicationKey(remote: device.backend.identity, application: device.application.rawValue),
-            document: device.document.rawValue
-        )
-    }
-
     /// The path of a download of the device's upload that a pull may resume.
     private func resumable(for store: LocalStore) async throws -> URL {
         let hierarchy = fixture.hierarchy.document(fixture.document)
         let published = try await PublishedStores.list(DefaultHooks(backend: device.backend), hierarchy)
         let upload = try #require(published.published.first)
-        let journal = device.state.pullJournal(of: store.path, in: key)
+        let journal = device.state.pullJournal(of: store.path, in: device.documentKey)
         return StoreReplacement.temporaryURL(for: store, of: upload, journal)
     }
 
@@ -54,8 +47,7 @@ struct LeftoverTests {
 
     @Test("A push removes what an interrupted pull left, unless a pull may resume it")
     func push() async throws {
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let store = try LocalStore(device.store)
         let resumable = try leave(await resumable(for: store))
         let other = try leave(StoreReplacement.temporaryURL(for: store))
@@ -65,8 +57,7 @@ struct LeftoverTests {
 
     @Test("What an interrupted pull left is removed once the store is found at another path")
     func moved() async throws {
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let leftover = try leave(StoreReplacement.temporaryURL(for: LocalStore(device.store)))
         let new = fixture.folder.appending(path: "moved.sqlite")
         try move(to: new)
@@ -76,11 +67,10 @@ struct LeftoverTests {
 
     @Test("What an interrupted pull left is removed when a link at the store's former path leads to the store")
     func behindLink() async throws {
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let former = try LocalStore(device.store)
         let leftover = try leave(StoreReplacement.temporaryURL(for: former))
-        let journal = device.state.pullJournal(of: former.path, in: key).url
+        let journal = device.state.pullJournal(of: former.path, in: device.documentKey).url
         let transfers = journal.deletingLastPathComponent()
         try FileManager.default.createDirectory(at: transfers, withIntermediateDirectories: true)
         _ = try leave(journal)

@@ -96,56 +96,8 @@ struct StoreSnapshotTests {
     @Test("A snapshot is one consistent state while another process keeps writing")
     func besideWriter() async throws {
         let store = place("store.sqlite")
-        let writer = try PythonProcess(
-            """
-            import os, sqlite3, sys
-            parent = os.getppid()
-            db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA wal_autocheckpoint = 50")
-            db.execute("CREATE TABLE a (x INTEGER)")
-            db.execute("CREATE TABLE b (x INTEGER, pad TEXT)")
-            print("ready")
-            x = 0
-            # The deletions keep the disk from filling up, and the writer ends when its parent process does.
-            while os.getppid() == parent:
-                db.execute("BEGIN IMMEDIATE")
-                db.execute("INSERT INTO a VALUES (?)", (x,))
-                db.execute("INSERT INTO b VALUES (?, hex(randomblob(300)))", (-x,))
-                for table in "ab":
-                    db.execute(f"DELETE FROM {table} WHERE rowid <= ?", (x - 5000,))
-                db.execute("COMMIT")
-                x += 1
-            """,
-            [store.path]
-        )
-        #expect(try await writer.line() == "ready")
-        let newest = try snapshots(beside: store)
-        try await writer.kill9()
-        #expect(newest == newest.sorted())
-    }
-
-    /// Takes at least twenty snapshots, until the writer has written between them, and returns the newest row of each.
-    ///
-    /// Without suspension: otherwise the writer would write for as long as other tests run in between.
-    private func snapshots(beside store: URL) throws -> [Int] {
-        var newest: [Int] = []
-        while newest.count < 20 || newest.last == newest.first {
-            let copy = try snapshot(store)
-            let queue = try DatabaseQueue(path: copy.url.path)
-            let (verdict, sum, difference, last) = try queue.read { db in
-                (
-                    try String.fetchOne(db, sql: "PRAGMA integrity_check"),
-                    try Int.fetchOne(db, sql: "SELECT coalesce((SELECT sum(x) FROM a) + (SELECT sum(x) FROM b), 0)"),
-                    try Int.fetchOne(db, sql: "SELECT (SELECT count(*) FROM a) - (SELECT count(*) FROM b)"),
-                    try Int.fetchOne(db, sql: "SELECT max(x) FROM a") ?? -1
-                )
-            }
-            try queue.close()
-            #expect(verdict == "ok" && sum == 0 && difference == 0)
-            newest.append(last)
-        }
-        return newest
+        let busy = try await BusyStore(at: store, checkpointPages: 50)
+        try await busy.expectConsistentCopies { try snapshot(store).url }
     }
 
     @Test("A snapshot of a file that isn't SQLite's is a copy, and is refused if a log or a journal is next to it")

@@ -22,13 +22,7 @@ struct UnchangedStoreTests {
 
     /// The status that the device has recorded of the store's files.
     private var recorded: StoreRecord? {
-        get throws {
-            let key = DocumentKey(
-                application: ApplicationKey(remote: device.backend.identity, application: device.application.rawValue),
-                document: device.document.rawValue
-            )
-            return try device.state.stores(of: key).first
-        }
+        get throws { try device.state.stores(of: device.documentKey).first }
     }
 
     /// Appends so much that the file grows: within one tick of the file system's clock, its times stay the same.
@@ -216,8 +210,7 @@ struct UnchangedStoreTests {
 
     @Test("An unchanged database is refused if its document was replaced")
     func replaced() async throws {
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         let other = try fixture.device("b")
         try other.write("other")
         _ = try await other.removeDocument().value
@@ -228,8 +221,7 @@ struct UnchangedStoreTests {
 
     @Test("An unchanged database is sent again if the storage has lost it, and always if the user says so")
     func lost() async throws {
-        try device.write("one")
-        _ = try await device.push().value
+        try await device.push(adding: "one")
         #expect(try await !device.push(whole: true).value.isUnchanged)
         #expect(try await device.push().value.isUnchanged)
         for path in try fixture.files().keys

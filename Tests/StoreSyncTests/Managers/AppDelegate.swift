@@ -49,12 +49,14 @@ extension Device {
     /// A manager of the device's application.
     func manager(
         _ delegate: any ApplicationSyncDelegate,
+        userInfo: [String: PropertyListValue] = [:],
         on supervisor: OperationSupervisor? = nil,
         over backend: (any RemoteBackend)? = nil
     ) -> ApplicationSyncManager {
         ApplicationSyncManager(
             application: application,
             clientDescription: name,
+            userInfo: userInfo,
             backend: backend ?? self.backend,
             state: state,
             supervisor: supervisor ?? self.supervisor,

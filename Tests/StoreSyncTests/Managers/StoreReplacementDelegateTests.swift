@@ -13,11 +13,9 @@ struct StoreReplacementDelegateTests {
     /// A device that has pushed twice, and another that has pulled the first push.
     private static func devices(_ fixture: Fixture) async throws -> Device {
         let (first, second) = (try fixture.device("first"), try fixture.device("second"))
-        try first.write("one")
-        _ = try await first.push().value
+        try await first.push(adding: "one")
         _ = try await second.pull().value
-        try first.write("two")
-        _ = try await first.push().value
+        try await first.push(adding: "two")
         return second
     }
 

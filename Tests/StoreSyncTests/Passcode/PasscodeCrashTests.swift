@@ -56,7 +56,7 @@ struct PasscodeCrashTests {
             await connection.meet(atRequest: number) { device.supervisor.cancelAll() }
             var isDone = true
             do {
-                try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
+                try await setup.start(PasscodeScene.newPasscode, .new)
             } catch is CancellationError {
                 isDone = false
             }
@@ -70,7 +70,7 @@ struct PasscodeCrashTests {
             let next = again.passcodeSetup()
             try await next.begin()
             if await next.setupState == .syncRequired {
-                try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
+                try await next.start(PasscodeScene.newPasscode, .existing)
             }
             try await scene.expectDone(again, backend, comment)
         }
@@ -94,7 +94,7 @@ struct PasscodeCrashTests {
             await connection.meet(atRequest: number) { device.supervisor.cancelAll() }
             var isDone = true
             do {
-                try await setup.start(SyncStartMessage.cheap(PasscodeScene.passcode, action: .new))
+                try await setup.start(PasscodeScene.passcode, .new)
             } catch is CancellationError {
                 isDone = false
             }
@@ -109,7 +109,7 @@ struct PasscodeCrashTests {
             if isDone { successes += 1 }
             let next = again.passcodeSetup()
             try await next.begin()
-            if !isDone { try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new)) }
+            if !isDone { try await next.start(PasscodeScene.newPasscode, .new) }
             #expect(await next.status.description == "ongoing, existing", "\(comment)")
             number += TestDepth.choose(quick: 2, deep: 1)
         }
@@ -138,7 +138,7 @@ struct PasscodeCrashTests {
             try await setup.begin()
             await connection.die(DyingBackend.Death(request: number, isAfter: true))
             do {
-                try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
+                try await setup.start(PasscodeScene.newPasscode, .new)
                 wasReached = false
             } catch {
                 // The device died.
@@ -149,7 +149,7 @@ struct PasscodeCrashTests {
                 let next = again.passcodeSetup()
                 try await next.begin()
                 if await next.setupState == .syncRequired {
-                    try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
+                    try await next.start(PasscodeScene.newPasscode, .existing)
                 }
                 #expect(try await again.items().isEmpty, "request \(number)")
             }
@@ -185,18 +185,18 @@ struct PasscodeCrashTests {
         let next = again.passcodeSetup()
         try await next.begin()
         #expect(await next.status.syncPasscodeState == .existing)
-        try await next.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
+        try await next.start(PasscodeScene.newPasscode, .existing)
         #expect(try await again.items().isEmpty)
         #expect(try await !again.synchronizeKeychain().value.hasPublished)
     }
 
     /// Returns the requests of a complete run.
-    private func requests(of scene: PasscodeScene) async throws -> [(name: String, isChange: Bool)] {
+    private func requests(of scene: PasscodeScene) async throws -> [ObservedRequest] {
         let dying = DyingBackend(try await scene.restore())
         let setup = try scene.fixture.device("a", backend: dying).passcodeSetup()
         try await setup.begin()
         await dying.die(nil)
-        try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
+        try await setup.start(PasscodeScene.newPasscode, .new)
         return await dying.requests
     }
 
@@ -237,7 +237,7 @@ struct PasscodeCrashTests {
                 )
             } catch let error as StoreSyncError where [.tampered, .deregistered].contains(error.code) {
                 // The keys are older than the registration, so only new data helps.
-                try await setup.start(SyncStartMessage.cheap("third", action: .new))
+                try await setup.start("third", .new)
             }
         }
         #expect(await setup.status.description == "ongoing, existing", "\(comment)")

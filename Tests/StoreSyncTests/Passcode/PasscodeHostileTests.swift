@@ -28,7 +28,7 @@ struct PasscodeHostileTests {
         let fixture = try Fixture()
         let a = try fixture.device("a")
         let setup = try await a.setUp("correct horse", .new)
-        let hierarchy = ApplicationHierarchy(fixture.application)
+        let hierarchy = fixture.hierarchy
         let former = try #require(try a.state.pin(for: a.key)?.epoch.flatMap { UUID(uuidString: $0) })
         let master = try #require(try await a.state.masterKey(for: a.key, epoch: former.uuidString, on: nil))
         let key = EpochKey(master: master, epoch: former)
@@ -69,10 +69,7 @@ struct PasscodeHostileTests {
         }
         #expect(await setup.status.description == "syncRequired, existing, deregistered")
         // The passcode of this device isn't the forger's: it's refused, and the forger learns nothing.
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("correct horse", action: .existing)) }
-                == .wrongPassword
-        )
+        #expect(await code { try await setup.start("correct horse", .existing) } == .wrongPassword)
         #expect(try await contents(of: a.backend) == before)
 
         // The same application with a proof made with the former keys is accepted.
@@ -91,18 +88,15 @@ struct PasscodeHostileTests {
         let fixture = try Fixture()
         let a = try fixture.device("a")
         try await a.setUp("correct horse", .new)
-        let hierarchy = ApplicationHierarchy(fixture.application)
+        let hierarchy = fixture.hierarchy
         let plain = RegistrationInfo.make(of: a.application, encrypted: false).xml
         try await a.backend.write(plain, to: hierarchy.registration, when: .always)
         try await a.backend.remove(hierarchy.encryption)
         let setup = a.passcodeSetup()
         try await setup.begin()
         #expect(await setup.status.description == "syncRequired, existing, encryptionDowngraded")
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("correct horse", action: .existing)) }
-                == .encryptionDowngraded
-        )
-        try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
+        #expect(await code { try await setup.start("correct horse", .existing) } == .encryptionDowngraded)
+        try await setup.start("battery staple", .new)
         #expect(try await a.status().value.isEncrypted)
     }
 
@@ -110,7 +104,7 @@ struct PasscodeHostileTests {
     func foreignTree() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
-        let hierarchy = ApplicationHierarchy(fixture.application)
+        let hierarchy = fixture.hierarchy
         let client = try RemoteIdentifier("original")
         let info = DeviceInfo(client: "original", description: "Objective-C", userInfo: [:])
         for directory in hierarchy.directories { try await a.backend.createDirectory(at: directory) }
@@ -120,7 +114,7 @@ struct PasscodeHostileTests {
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
         for action in SyncStartMessage.Action.allCases {
-            let refusal = await code { try await setup.start(SyncStartMessage.cheap("x", action: action)) }
+            let refusal = await code { try await setup.start("x", action) }
             #expect(refusal == (action == .new ? .applicationIncomplete : .encryptionMismatch))
         }
         #expect(try await contents(of: a.backend) == before)
@@ -168,7 +162,7 @@ struct PasscodeHostileTests {
         let setup = try await a.setUp("correct horse", .new)
         let before = try await contents(of: backend)
         #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("x", action: .new)) } == .unsupportedStorage
+            await code { try await setup.start("x", .new) } == .unsupportedStorage
         )
         #expect(try await contents(of: backend) == before)
         try await setup.begin()
@@ -204,7 +198,7 @@ struct PasscodeHostileTests {
         try await setup.begin()
         for (passcode, action) in [(1, .existing), (0, .existing), (2, .new)] as [(Int, SyncStartMessage.Action)] {
             do {
-                try await setup.start(SyncStartMessage.cheap(canaries[passcode], action: action))
+                try await setup.start(canaries[passcode], action)
             } catch {
                 shown += ["\(error)", String(reflecting: error)]
             }

@@ -21,7 +21,7 @@ struct PasscodeRaceTests {
         _ comment: String
     ) async throws -> Bool {
         do {
-            try await setup.start(SyncStartMessage.cheap(passcode, action: action))
+            try await setup.start(passcode, action)
             #expect(await setup.status.description == "ongoing, existing", "\(comment)")
             return true
         } catch let error as StoreSyncError {
@@ -119,7 +119,7 @@ struct PasscodeRaceTests {
                 try await setup.begin()
                 point.arm { device.supervisor.cancelAll() }
                 do {
-                    try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
+                    try await setup.start(PasscodeScene.newPasscode, .new)
                     #expect(await setup.status.description == "ongoing, existing", "\(comment)")
                 } catch {
                     #expect(error is CancellationError, "\(comment): \(error)")
@@ -130,7 +130,7 @@ struct PasscodeRaceTests {
                 try await scene.expectSound(backend, comment, in: simulation)
                 try await setup.begin()
                 if await setup.setupState == .syncRequired {
-                    try await setup.start(SyncStartMessage.cheap("third", action: .new))
+                    try await setup.start("third", .new)
                 }
                 #expect(await setup.status.description == "ongoing, existing", "\(comment)")
                 try await scene.expectDone(device, backend, comment)

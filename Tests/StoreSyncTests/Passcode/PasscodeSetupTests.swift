@@ -36,7 +36,7 @@ struct PasscodeSetupTests {
         #expect(await setup.syncPasscodeState == .new)
         #expect(await setup.syncError == nil)
         #expect(try await contents(of: device.backend).isEmpty)
-        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .new))
+        try await setup.start(Self.passcode, .new)
         #expect(await setup.setupState == .ongoing)
         #expect(
             await Self.states(setup, states) == [
@@ -63,7 +63,7 @@ struct PasscodeSetupTests {
         let states = await setup.states
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
-        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
+        try await setup.start(Self.passcode, .existing)
         #expect(
             await Self.states(setup, states) == [
                 "notRequested, none", "syncRequired, none", "syncRequired, existing", "syncStarted, existing",
@@ -81,14 +81,11 @@ struct PasscodeSetupTests {
         try await setup.begin()
         let before = try await contents(of: fixture.device("a").backend)
         for _ in 1...2 {
-            #expect(
-                await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
-                    == .wrongPassword
-            )
+            #expect(await code { try await setup.start("wrong", .existing) } == .wrongPassword)
             #expect(await setup.status.description == "syncRequired, existing, wrongPassword")
         }
         #expect(try await contents(of: fixture.device("a").backend) == before)
-        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
+        try await setup.start(Self.passcode, .existing)
         #expect(await setup.status.description == "ongoing, existing")
     }
 
@@ -106,13 +103,13 @@ struct PasscodeSetupTests {
         }
         let setup = device.passcodeSetup()
         let states = await setup.states
-        let early = await code { try await setup.start(SyncStartMessage.cheap("x", action: .new)) }
+        let early = await code { try await setup.start("x", .new) }
         #expect(early == .notExpected)
         #expect(await code { try await setup.begin(retry: RetryPolicy(maximumAttempts: 1)) } == .remoteUnavailable)
         #expect(await setup.status.description == "syncRequired, none, remoteUnavailable")
         for action in SyncStartMessage.Action.allCases {
             #expect(
-                await code { try await setup.start(SyncStartMessage.cheap("x", action: action)) } == .notExpected
+                await code { try await setup.start("x", action) } == .notExpected
             )
         }
         failures.withLock { $0 = 5 }
@@ -146,19 +143,15 @@ struct PasscodeSetupTests {
     func unencrypted() async throws {
         let fixture = try Fixture()
         let plain = try fixture.device("plain")
-        try plain.write("one")
-        _ = try await plain.push().value
+        try await plain.push(adding: "one")
         let before = try await contents(of: plain.backend)
         let b = try fixture.device("b")
         let setup = b.passcodeSetup()
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("x", action: .existing)) }
-                == .encryptionMismatch
-        )
+        #expect(await code { try await setup.start("x", .existing) } == .encryptionMismatch)
         #expect(try await contents(of: b.backend) == before)
-        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .new))
+        try await setup.start(Self.passcode, .new)
         #expect(try await b.status().value.isEncrypted)
         #expect(try await b.status().value.documents.isEmpty)
         #expect(await code { try await plain.push().value } == .deregistered)
@@ -175,8 +168,7 @@ struct PasscodeSetupTests {
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         let first = try await a.setUp(Self.passcode, .new)
         let second = try await b.setUp(Self.passcode, .existing)
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         _ = try await b.pull().value
         let former = try await contents(of: backend)
         let oldEpoch = try await a.epoch()
@@ -186,7 +178,7 @@ struct PasscodeSetupTests {
         let setup = hasKeys ? first : resetter.passcodeSetup()
         if !hasKeys { try await setup.begin() }
         let states = await setup.states
-        try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
+        try await setup.start("battery staple", .new)
         #expect(await Self.states(setup, states).suffix(2) == ["syncStarted, existing", "ongoing, existing"])
         let epoch = try await a.epoch()
         #expect(epoch != nil && epoch != oldEpoch)
@@ -210,18 +202,14 @@ struct PasscodeSetupTests {
         #expect(await second.status.description == "syncRequired, existing, deregistered")
         #expect(await second.syncError?.isSuccessorProven == hasKeys)
         // The former passcode is refused, and the new one accepted.
-        #expect(
-            await code { try await second.start(SyncStartMessage.cheap(Self.passcode, action: .existing)) }
-                == .wrongPassword
-        )
-        try await second.start(SyncStartMessage.cheap("battery staple", action: .existing))
+        #expect(await code { try await second.start(Self.passcode, .existing) } == .wrongPassword)
+        try await second.start("battery staple", .existing)
         #expect(await Self.states(second, told).last == "ongoing, existing")
         let report = try await b.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
 
         // The device that started over pushes its store, and the other device pulls it.
-        try resetter.write("two")
-        _ = try await resetter.push().value
+        try await resetter.push(adding: "two")
         _ = try await b.pull(overwrite: true).value
         #expect(try b.notes() == (hasKeys ? ["one", "two"] : ["two"]))
     }
@@ -240,15 +228,13 @@ struct PasscodeSetupTests {
             #expect(await setup.syncPasscodeState == .existing)
             #expect(await setup.syncError != nil, "\(damage)")
             let before = try await contents(of: a.backend)
-            let reason = await code {
-                try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
-            }
+            let reason = await code { try await setup.start(Self.passcode, .existing) }
             #expect(
                 [.corrupt, .unsupportedFormat, .tampered].contains(reason),
                 "\(damage): \(String(describing: reason))"
             )
             #expect(try await contents(of: a.backend) == before)
-            try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
+            try await setup.start("battery staple", .new)
             #expect(await setup.status.description == "ongoing, existing")
             #expect(try await a.verify().value.problems.isEmpty)
         }
@@ -265,21 +251,15 @@ struct PasscodeSetupTests {
         let setup = a.passcodeSetup()
         try await setup.begin()
         #expect(await setup.status.description == "syncRequired, none, applicationMissing")
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing)) }
-                == .notExpected
-        )
+        #expect(await code { try await setup.start(Self.passcode, .existing) } == .notExpected)
         // The storage is mounted again.
         try FileManager.default.moveItem(at: aside, to: root)
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("battery staple", action: .new)) }
-                == .applicationChanged
-        )
+        #expect(await code { try await setup.start("battery staple", .new) } == .applicationChanged)
         try await setup.begin()
         #expect(await setup.status.description == "ongoing, existing")
         try FileManager.default.removeItem(at: root)
         try await setup.begin()
-        try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
+        try await setup.start("battery staple", .new)
         #expect(await setup.status.description == "ongoing, existing")
         #expect(try await a.status().value.clients.count == 1)
     }
@@ -291,7 +271,7 @@ struct PasscodeSetupTests {
         let (first, second) = (a.passcodeSetup(), b.passcodeSetup())
         try await first.begin()
         try await second.begin()
-        try await first.start(SyncStartMessage.cheap(Self.passcode, action: .new))
+        try await first.start(Self.passcode, .new)
         let before = try await contents(of: a.backend)
         let message = try SyncStartMessage.cheap("battery staple", action: .new)
         #expect(await code { try await second.start(message) } == .applicationChanged)
@@ -319,9 +299,7 @@ struct PasscodeSetupTests {
         await connection.meet(atRequest: 0) {
             // The storage is mounted again while the user chooses new data.
             try? FileManager.default.moveItem(at: aside, to: root)
-            let reason = await code {
-                try await setup.start(SyncStartMessage.cheap("battery staple", action: .new))
-            }
+            let reason = await code { try await setup.start("battery staple", .new) }
             refusal.withLock { $0 = reason }
         }
         try await setup.begin()
@@ -338,7 +316,7 @@ struct PasscodeSetupTests {
         try await setup.begin()
         let refusal = Locked<StoreSyncError.Code?>(nil)
         await connection.meet(atRequest: 0) {
-            let reason = await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
+            let reason = await code { try await setup.start("wrong", .existing) }
             refusal.withLock { $0 = reason }
         }
         try await setup.begin()
@@ -402,11 +380,8 @@ struct PasscodeSetupTests {
         let third = c.passcodeSetup()
         #expect(await code { try await third.changePasscode(to: Password("x")) } == .notExpected)
         try await third.begin()
-        #expect(
-            await code { try await third.start(SyncStartMessage.cheap(Self.passcode, action: .existing)) }
-                == .wrongPassword
-        )
-        try await third.start(SyncStartMessage.cheap("battery staple", action: .existing))
+        #expect(await code { try await third.start(Self.passcode, .existing) } == .wrongPassword)
+        try await third.start("battery staple", .existing)
         #expect(await third.setupState == .ongoing)
     }
 
@@ -415,7 +390,7 @@ struct PasscodeSetupTests {
         let fixture = try Fixture()
         let a = try fixture.device("a")
         try await a.setUp(Self.passcode, .new)
-        let path = ApplicationHierarchy(fixture.application).passwordTest
+        let path = fixture.hierarchy.passwordTest
         let more = PasswordParameters(passes: PasswordParameters.interactive.passes + 1, memoryKibibytes: 65_536)
         var manager = a.manager(Asker())
         for (number, parameters) in [nil, more].enumerated() {
@@ -434,17 +409,14 @@ struct PasscodeSetupTests {
         let a = try fixture.device("a")
         let setup = try await a.setUp(Self.passcode, .new)
         let client = try #require(try await a.status().value.client)
-        let note = ApplicationHierarchy(fixture.application).deletedClient(try RemoteIdentifier(client))
+        let note = fixture.hierarchy.deletedClient(try RemoteIdentifier(client))
         let role = ApplicationSeal.Role.removedClient(.init(on: try RemoteIdentifier(client), by: nil))
         try await a.backend.write(a.register().value.seal.seal([1], as: role), to: note, when: .always)
         #expect(await code { try await a.register().value } == .deregistered)
         #expect(await setup.status.description == "syncRequired, existing, deregistered")
         #expect(await setup.syncError?.isSuccessorProven == nil)
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
-                == .wrongPassword
-        )
-        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
+        #expect(await code { try await setup.start("wrong", .existing) } == .wrongPassword)
+        try await setup.start(Self.passcode, .existing)
         #expect(try await a.register().value.client.rawValue != client)
     }
 
@@ -459,7 +431,7 @@ struct PasscodeSetupTests {
         let registration = try await a.register().value
         let item = KeychainItem(service: "notes", account: "unpublished", isSynchronizable: true)
         try await a.keychain().add(SecretBytes("secret"), as: item)
-        let note = ApplicationHierarchy(fixture.application).deletedClient(registration.client)
+        let note = fixture.hierarchy.deletedClient(registration.client)
         let role = ApplicationSeal.Role.removedClient(.init(on: registration.client, by: nil))
         let forged = ApplicationSeal(
             application: fixture.application,
@@ -471,11 +443,8 @@ struct PasscodeSetupTests {
         let setup = a.passcodeSetup()
         try await setup.begin()
         #expect(await setup.status.description == "syncRequired, existing")
-        #expect(
-            await code { try await setup.start(SyncStartMessage.cheap("wrong", action: .existing)) }
-                == .wrongPassword
-        )
-        try await setup.start(SyncStartMessage.cheap(Self.passcode, action: .existing))
+        #expect(await code { try await setup.start("wrong", .existing) } == .wrongPassword)
+        try await setup.start(Self.passcode, .existing)
         #expect(await setup.status.description == "ongoing, existing")
         let again = try await a.register().value
         #expect((again.client == registration.client) == !isAuthentic)
@@ -502,7 +471,7 @@ struct PasscodeSetupTests {
         for await status in await ended.states { last.append("\(status)") }
         #expect(last == ["notRequested, none"])
         #expect(await code { try await ended.begin() } == .notExpected)
-        #expect(await code { try await ended.start(SyncStartMessage.cheap("x", action: .new)) } == .notExpected)
+        #expect(await code { try await ended.start("x", .new) } == .notExpected)
     }
 }
 

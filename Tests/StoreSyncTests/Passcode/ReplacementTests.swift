@@ -35,7 +35,7 @@ struct ReplacementTests {
         let a = try scene.fixture.device("a", backend: backend)
         let setup = a.passcodeSetup()
         try await setup.begin()
-        try await setup.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .new))
+        try await setup.start(PasscodeScene.newPasscode, .new)
         let epoch = try await a.epoch()
         // The name of the application that was meant to be moved sorts first.
         var (meant, unmeant) = (
@@ -51,7 +51,7 @@ struct ReplacementTests {
         let third = c.passcodeSetup()
         try await third.begin()
         #expect(await third.status.description == "syncRequired, existing")
-        try await third.start(SyncStartMessage.cheap(PasscodeScene.newPasscode, action: .existing))
+        try await third.start(PasscodeScene.newPasscode, .existing)
         #expect(try await c.epoch() == epoch)
         try await scene.expectDone(c, backend, "two aside")
         #expect(try await a.status().value.clients.count == 2)
@@ -85,7 +85,7 @@ struct ReplacementTests {
                 let isNew = try await c.epoch().map { $0 != scene.epoch } ?? false
                 #expect(isNew || !isDone, "\(comment)")
                 let passcode = isNew ? PasscodeScene.newPasscode : PasscodeScene.passcode
-                try await next.start(SyncStartMessage.cheap(passcode, action: .existing))
+                try await next.start(passcode, .existing)
                 if !isNew {
                     restored += 1
                     #expect(try scene.fixture.files()[name] == Data("late".utf8), "\(comment)")
@@ -121,8 +121,7 @@ struct ReplacementTests {
         try await scene.fixture.device("a", backend: backend).setUp(PasscodeScene.newPasscode, .new)
         let c = try scene.fixture.device("c", backend: backend)
         try await c.setUp(PasscodeScene.newPasscode, .existing)
-        try c.write("new")
-        _ = try await c.push().value
+        try await c.push(adding: "new")
 
         try await b.setUp(PasscodeScene.newPasscode, .existing)
         let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }

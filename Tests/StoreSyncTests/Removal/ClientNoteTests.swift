@@ -142,8 +142,7 @@ struct ClientNoteTests {
         let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
         try await scene.b.keychain().add(SecretBytes("secret"), as: item)
         #expect(try await scene.b.synchronizeKeychain().value.hasPublished)
-        try scene.b.write("two")
-        _ = try await scene.b.push().value
+        try await scene.b.push(adding: "two")
         func files() throws -> [String] {
             try scene.fixture.files().keys.filter {
                 $0.contains(scene.client.rawValue) && !$0.contains("/DeletedClients/")
@@ -162,8 +161,7 @@ struct ClientNoteTests {
         _ = try await third.synchronizeKeychain().value
         #expect(try await third.items() == ["account": "secret"])
         _ = try await scene.a.pull().value
-        try scene.a.write("three")
-        _ = try await scene.a.push().value
+        try await scene.a.push(adding: "three")
         #expect(try files().isEmpty)
         let report = try await scene.a.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")

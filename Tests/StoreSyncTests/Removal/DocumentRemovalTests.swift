@@ -15,8 +15,7 @@ struct DocumentRemovalTests {
         init(isSealed: Bool = true) async throws {
             fixture = try Fixture(password: isSealed ? "correct horse" : nil)
             (a, b) = (try fixture.device("a"), try fixture.device("b"))
-            try a.write("one")
-            _ = try await a.push().value
+            try await a.push(adding: "one")
             _ = try await b.pull().value
         }
 
@@ -219,8 +218,7 @@ struct DocumentRemovalTests {
         try await scene.fixture.remote.move(scene.document.root, to: aside.root)
         #expect(try await !scene.b.removeDocument().value.warnings.isEmpty)
         #expect(try scene.fixture.files().filter { $0.key != scene.note } == files)
-        try c.write("newer")
-        _ = try await c.push().value
+        try await c.push(adding: "newer")
         _ = try await scene.b.pull(overwrite: true).value
         #expect(try scene.b.notes() == ["new", "newer"])
         // A document that was deleted isn't.

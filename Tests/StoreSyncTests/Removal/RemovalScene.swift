@@ -23,7 +23,7 @@ final class RemovalScene: Sendable {
     /// The client identifier of "b".
     let client: RemoteIdentifier
     private let prepared: InMemoryBackend
-    private var image: URL { fixture.folder.appending(path: "image", directoryHint: .isDirectory) }
+    private let image: DeviceImage
 
     /// The kinds of storage on which a document can be pushed.
     static let servers = SimulatedServer.all.filter { $0.capabilities.contains(.exclusiveCreate) }
@@ -34,31 +34,18 @@ final class RemovalScene: Sendable {
         fixture = try Fixture(password: isSealed ? "correct horse" : nil)
         let backend = SimulatedBackend(server, storage: prepared)
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         client = try await b.pull().value.client
-        try b.write("two")
-        _ = try await b.push().value
+        try await b.push(adding: "two")
         _ = try await a.pull().value
-        let image = fixture.folder.appending(path: "image", directoryHint: .isDirectory)
-        try FileManager.default.createDirectory(at: image, withIntermediateDirectories: false)
-        for name in ["a", "b"] {
-            try FileManager.default.copyItem(at: fixture.folder.appending(path: name), to: image.appending(path: name))
-        }
+        image = try DeviceImage(of: ["a", "b"], in: fixture)
     }
 
     /// Restores the devices and the remote.
     ///
     /// Devices that were created before must not be used any more.
     func restore() async throws -> InMemoryBackend {
-        let files = FileManager.default
-        for name in try files.contentsOfDirectory(atPath: fixture.folder.path) where name != "image" {
-            try files.removeItem(at: fixture.folder.appending(path: name))
-        }
-        try files.createDirectory(at: fixture.temporary, withIntermediateDirectories: false)
-        for name in ["a", "b"] {
-            try files.copyItem(at: image.appending(path: name), to: fixture.folder.appending(path: name))
-        }
+        try image.restore()
         return await prepared.copy()
     }
 

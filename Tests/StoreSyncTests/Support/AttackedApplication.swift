@@ -62,15 +62,13 @@ struct AttackedApplication {
     init(padding: Int = 0) async throws {
         let epoch = try Fixture(password: Self.password)
         let stranger = try epoch.device("writer")
-        try stranger.write("of another epoch")
-        _ = try await stranger.push().value
+        try await stranger.push(adding: "of another epoch")
 
         fixture = try Fixture(password: Self.password)
         writer = try fixture.device("writer")
         reader = try fixture.device("reader")
         _ = try await fixture.device("idle").register().value
-        try writer.write("of the former life")
-        _ = try await writer.push().value
+        try await writer.push(adding: "of the former life")
         _ = try await reader.pull().value
         let life = try fixture.files()
 
@@ -84,14 +82,7 @@ struct AttackedApplication {
         let note = try await writer.register().value.seal.seal([1], as: .deletedDocument(gone))
         try fixture.put(Data(note), at: "\(fixture.hierarchy.deletedDocument(gone))")
         let password = try fixture.files()
-        let change = PasswordChangeOperation(
-            to: try Password.cheap(Self.secondPassword),
-            of: fixture.application,
-            parameters: .interactive,
-            backend: writer.backend,
-            state: writer.state
-        )
-        _ = try await writer.supervisor.add(change).value
+        _ = try await writer.changePassword(to: Self.secondPassword)
         _ = try await reader.register().value
         let push = try fixture.files()
         try Store.write(["two"], to: store)

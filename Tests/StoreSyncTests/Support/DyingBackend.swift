@@ -3,7 +3,7 @@ import RemoteStorage
 /// A storage that a device can't reach any more from a certain request on, as if the device had died.
 ///
 /// That request isn't sent, or its response is lost. No later request is sent.
-actor DyingBackend: RemoteBackend {
+actor DyingBackend: ObservingBackend {
     /// The moment at which the device dies.
     struct Death: Sendable, Hashable, CustomStringConvertible {
         /// The number of the request, from 0.
@@ -14,13 +14,11 @@ actor DyingBackend: RemoteBackend {
         var description: String { "\(isAfter ? "after" : "before") request \(request)" }
     }
 
-    private let base: any RemoteBackend
+    nonisolated let base: any RemoteBackend
     private var death: Death?
-    private(set) var requests: [(name: String, isChange: Bool)] = []
+    private(set) var requests: [ObservedRequest] = []
     private(set) var isDead = false
     private var meeting: (isAt: @Sendable (Int, String) -> Bool, body: @Sendable () async -> Void)?
-
-    nonisolated var identity: String { base.identity }
 
     init(_ base: any RemoteBackend) { self.base = base }
 
@@ -41,63 +39,22 @@ actor DyingBackend: RemoteBackend {
         meeting = ({ _, name in isMeeting(name) }, body)
     }
 
-    private func observing<Result: Sendable>(
-        _ name: String,
-        isChange: Bool = false,
-        _ body: () async throws -> Result
-    ) async throws -> Result {
+    func observe<Answer: Sendable>(
+        _ request: ObservedRequest,
+        _ send: () async throws -> Answer
+    ) async throws -> Answer {
         let number = requests.count
-        requests.append((name, isChange))
+        requests.append(request)
         // The other device continues if this device cancels its request.
-        if meeting?.isAt(number, name) == true, let (_, body) = meeting.take() { await Task { await body() }.value }
+        if meeting?.isAt(number, request.name) == true, let (_, body) = meeting.take() {
+            await Task { await body() }.value
+        }
         if death == Death(request: number, isAfter: false) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }
-        let result: Swift.Result<Result, any Error>
-        do { result = .success(try await body()) } catch { result = .failure(error) }
+        let answer: Result<Answer, any Error>
+        do { answer = .success(try await send()) } catch { answer = .failure(error) }
         if death == Death(request: number, isAfter: true) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }
-        return try result.get()
-    }
-
-    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
-
-    func status(of path: RemotePath) async throws -> RemoteItem? {
-        try await observing("status of \(path)") { try await base.status(of: path) }
-    }
-
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
-        try await observing("list of \(directory)") { try await base.list(directory) }
-    }
-
-    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try await observing("read of \(path)") { try await base.read(path, range: range) }
-    }
-
-    func createDirectory(at path: RemotePath) async throws {
-        try await observing("directory \(path)", isChange: true) { try await base.createDirectory(at: path) }
-    }
-
-    func write(
-        _ content: RemoteContent,
-        to path: RemotePath,
-        when condition: WriteCondition
-    ) async throws -> RemoteItem {
-        try await observing("write of \(path)", isChange: true) {
-            try await base.write(content, to: path, when: condition)
-        }
-    }
-
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await observing("copy to \(destination)", isChange: true) {
-            try await base.copy(source, to: destination, when: condition)
-        }
-    }
-
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await observing("move to \(destination)", isChange: true) { try await base.move(source, to: destination) }
-    }
-
-    func remove(_ path: RemotePath) async throws {
-        try await observing("removal of \(path)", isChange: true) { try await base.remove(path) }
+        return try answer.get()
     }
 }

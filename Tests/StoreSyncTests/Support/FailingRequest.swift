@@ -4,9 +4,6 @@ import ThreadSupport
 
 /// Fails one request to the storage, once.
 final class FailingRequest: Sendable {
-    private static let kinds = [
-        "status of", "list of", "read of", "write of", "directory", "copy to", "move to", "removal of",
-    ]
     private let remaining = Locked<Int?>(nil)
 
     /// Fails the request that comes after `count` others.
@@ -21,7 +18,7 @@ final class FailingRequest: Sendable {
     }
 
     func check(_ step: String) throws {
-        guard Self.kinds.contains(where: { step.hasPrefix("before \($0)") }) else { return }
+        guard ObservedRequest.Kind.allCases.contains(where: { step.hasPrefix("before \($0.rawValue)") }) else { return }
         let fails = remaining.withLock { remaining in
             guard let count = remaining else { return false }
             remaining = count == 0 ? nil : count - 1

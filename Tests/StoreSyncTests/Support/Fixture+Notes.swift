@@ -6,6 +6,14 @@ import Testing
 @testable import StoreSync
 
 extension Fixture {
+    /// Devices “a” and “b”, which have synchronized a store that “a” created by these statements.
+    func pair(sharing sql: String) async throws -> (Device, Device) {
+        let (a, b) = (try device("a"), try device("b"))
+        try await a.synchronize(after: sql)
+        _ = try await b.synchronize().value
+        return (a, b)
+    }
+
     /// Devices that have synchronized a table of notes, which the first one created with a note.
     func devicesWithNotes(_ names: String...) async throws -> [Device] {
         let devices = try names.map { try device($0) }
@@ -24,23 +32,34 @@ extension Fixture {
 
     /// The paths of a device's files with older change sets.
     func segments(of device: Device) throws -> [String] {
-        let client = try #require(try device.synchronizationMemory()?.client)
+        let client = try device.client()
         return try files().keys.filter { $0.contains("SyncChanges/\(client)/") }.sorted()
+    }
+
+    /// The paths of a device's heads, and of its files with older change sets.
+    func syncFiles(of device: Device) throws -> [String] {
+        let client = try device.client()
+        let heads = try files().keys.filter { $0.contains("RecentSyncs/\(client)-") }
+        return try (heads + segments(of: device)).sorted()
     }
 
     /// Expects that a device without its replica refuses an edited store whose baseline can't be read, and that no edit is
     /// lost with a side.
     func expectEditIsKept(of device: Device, besides other: Device, taking side: TakenSide) async throws {
-        func titles(_ device: Device) throws -> [String] { try device.query("SELECT title FROM note ORDER BY title") }
         try device.execute("UPDATE note SET title = 'edited' WHERE title = '\(device.name)'")
         let store = try Data(contentsOf: device.store)
         try FileManager.default.removeItem(at: #require(device.state.replicas().first))
         let error = await #expect(throws: StoreSyncError.self) { try await device.synchronize().value }
         #expect(error?.code == .noUploadedStore && error?.message.contains("--take both") == true, "\(error as Any)")
         #expect(try Data(contentsOf: device.store) == store)
-        _ = try await device.synchronize(SynchronizationRequest(url: device.store, takenSide: side)).value
+        _ = try await device.synchronize { $0.takenSide = side }.value
         _ = try await other.synchronize().value
-        #expect(try titles(device).contains("edited") && titles(device).contains(other.name))
-        #expect(try titles(other) == titles(device))
+        #expect(try device.titles().contains("edited") && device.titles().contains(other.name))
+        #expect(try other.titles() == device.titles())
     }
+}
+
+extension [Device] {
+    var pair: (Device, Device) { (self[0], self[1]) }
+    var triple: (Device, Device, Device) { (self[0], self[1], self[2]) }
 }

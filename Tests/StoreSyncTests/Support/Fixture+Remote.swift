@@ -24,6 +24,14 @@ extension Fixture {
         return files
     }
 
+    /// Everything on the remote, by its path: files with their bytes, directories with `nil`.
+    func contents() throws -> [String: Data?] {
+        let paths = try FileManager.default.subpathsOfDirectory(atPath: share.path)
+        return Dictionary(
+            uniqueKeysWithValues: paths.map { path in (path, try? Data(contentsOf: share.appending(path: path))) }
+        )
+    }
+
     /// Writes a file to the remote and creates its directories, or removes the file if `bytes` is `nil`.
     func put(_ bytes: Data?, at name: String) throws {
         let url = share.appending(path: name)

@@ -128,6 +128,13 @@ final class Fixture: Sendable {
     }
 }
 
+extension Fixture {
+    /// Copies all that a device has, as it is now: the device of the other name is its copy, or its backup.
+    func copy(_ device: Device, to name: String) throws {
+        try FileManager.default.copyItem(at: folder.appending(path: device.name), to: folder.appending(path: name))
+    }
+}
+
 /// A device, and the pipelines that push and pull its store: the operations themselves, without managers.
 struct Device: Sendable {
     let name: String
@@ -138,6 +145,10 @@ struct Device: Sendable {
     let application: RemoteIdentifier
     let document: RemoteIdentifier
     var password: Password?
+
+    /// What this device's memory calls the application, and the document.
+    var key: ApplicationKey { ApplicationKey(remote: backend.identity, application: application.rawValue) }
+    var documentKey: DocumentKey { DocumentKey(application: key, document: document.rawValue) }
 
     /// The same device with another document, storage or store.
     func with(
@@ -220,6 +231,25 @@ struct Device: Sendable {
         }
     }
 
+    /// Adds a note to the store, and pushes it.
+    @discardableResult
+    func push(adding note: String) async throws -> WholeStoreUpload {
+        try write(note)
+        return try await push().value
+    }
+
+    /// Pushes the store to a document that is registered already.
+    func push(
+        to document: DocumentRegistration,
+        options: OperationOptions = OperationOptions()
+    ) -> OperationHandle<WholeStoreUpload> {
+        let request = WholeStoreUploadRequest(url: store)
+        return supervisor.add(
+            WholeStoreUploadOperation(request, document: document, backend: backend, state: state),
+            options: options
+        )
+    }
+
     /// Registers application and document if necessary, and pulls into the store.
     func pull(
         _ url: URL? = nil,
@@ -293,7 +323,7 @@ struct Device: Sendable {
     func keychain(on executor: (any TaskExecutor)? = nil) async throws -> FileKeychain {
         let group = try AccessGroupPattern("TEAM.shared")
         return try await state.keychain(
-            for: ApplicationKey(remote: backend.identity, application: application.rawValue),
+            for: key,
             entitlements: Entitlements(applicationIdentifier: group),
             on: executor
         )

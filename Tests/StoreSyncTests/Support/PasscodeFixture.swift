@@ -27,11 +27,9 @@ extension Device {
     func setUp(_ passcode: String, _ action: SyncStartMessage.Action) async throws -> PasscodeSetup {
         let setup = passcodeSetup()
         try await setup.begin()
-        try await setup.start(SyncStartMessage.cheap(passcode, action: action))
+        try await setup.start(passcode, action)
         return setup
     }
-
-    var key: ApplicationKey { ApplicationKey(remote: backend.identity, application: application.rawValue) }
 
     /// Returns the epoch of the application on the remote.
     func epoch() async throws -> String? {
@@ -44,6 +42,13 @@ extension SyncStartMessage {
     /// Returns a message whose passcode is hashed at next to no cost.
     static func cheap(_ passcode: String, action: Action) throws -> SyncStartMessage {
         SyncStartMessage(passcode: try .cheap(passcode), action: action)
+    }
+}
+
+extension PasscodeSetup {
+    /// Starts an attempt with a passcode whose hash costs next to nothing.
+    func start(_ passcode: String, _ action: SyncStartMessage.Action) async throws {
+        try await start(SyncStartMessage.cheap(passcode, action: action))
     }
 }
 
@@ -91,7 +96,7 @@ final class PasscodeScene: Sendable {
     let place: PasscodePlace
     let epoch: String
     private let remote: [String: [UInt8]?]
-    private var image: URL { fixture.folder.appending(path: "image", directoryHint: .isDirectory) }
+    private let image: DeviceImage
 
     init(_ place: PasscodePlace) async throws {
         fixture = try Fixture()
@@ -100,31 +105,17 @@ final class PasscodeScene: Sendable {
         let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try await a.setUp(Self.passcode, .new)
         try await b.setUp(Self.passcode, .existing)
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         epoch = try #require(try await a.epoch())
         remote = try await contents(of: backend)
-        let image = fixture.folder.appending(path: "image", directoryHint: .isDirectory)
-        try FileManager.default.createDirectory(at: image, withIntermediateDirectories: false)
-        for name in ["a", "b"] {
-            try FileManager.default.copyItem(at: fixture.folder.appending(path: name), to: image.appending(path: name))
-        }
+        image = try DeviceImage(of: ["a", "b"], in: fixture)
     }
 
     /// Restores the devices and the remote.
     ///
     /// Devices that were created before must not be used any more.
     func restore(_ executor: (any TaskExecutor)? = nil) async throws -> any RemoteBackend {
-        let files = FileManager.default
-        for name in try files.contentsOfDirectory(atPath: fixture.folder.path) where name != "image" {
-            try files.removeItem(at: fixture.folder.appending(path: name))
-        }
-        for directory in [fixture.share, fixture.temporary] {
-            try files.createDirectory(at: directory, withIntermediateDirectories: false)
-        }
-        for name in ["a", "b"] {
-            try files.copyItem(at: image.appending(path: name), to: fixture.folder.appending(path: name))
-        }
+        try image.restore()
         let backend = place.backend(fixture, executor)
         for (name, bytes) in remote {
             let path = try name.split(separator: "/").reduce(RemotePath.root) { try $0.appending(String($1)) }
@@ -145,7 +136,7 @@ final class PasscodeScene: Sendable {
         _ comment: String,
         in simulation: Simulation? = nil
     ) async throws {
-        let hierarchy = ApplicationHierarchy(fixture.application)
+        let hierarchy = fixture.hierarchy
         let before = try await contents(of: backend)
         guard let bytes = try await backend.smallFile(at: hierarchy.registration) else {
             #expect(try await backend.status(of: hierarchy.root) == nil, "\(comment): without a registration")

@@ -4,7 +4,7 @@ import RemoteStorage
 @testable import StoreSync
 
 /// A storage in memory that overrides the hooks of registration, records every call, and can make a call fail.
-actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
+actor RecordingBackend: ObservingBackend, ApplicationRegistrationHooks {
     /// A hook of ``ApplicationRegistrationHooks`` that registration calls.
     enum Hook: String, Sendable, CaseIterable {
         case missingParts, saltFileExists, fetchRegistration, fetchDeviceInfo, createRegistration
@@ -13,7 +13,7 @@ actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
         case fetchSalt, saveSalt, fetchPasswordTest, createPasswordTest
     }
 
-    private let base: InMemoryBackend
+    nonisolated let base: any RemoteBackend
     private(set) var calls: [Hook] = []
     /// How many requests changed something.
     private(set) var changes = 0
@@ -118,40 +118,11 @@ actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
 
     // MARK: Primitives
 
-    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
-    func status(of path: RemotePath) async throws -> RemoteItem? { try await base.status(of: path) }
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await base.list(directory) }
-    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try await base.read(path, range: range)
-    }
-
-    func createDirectory(at path: RemotePath) async throws {
-        changes += 1
-        try await base.createDirectory(at: path)
-    }
-
-    @discardableResult
-    func write(
-        _ content: RemoteContent,
-        to path: RemotePath,
-        when condition: WriteCondition
-    ) async throws -> RemoteItem {
-        changes += 1
-        return try await base.write(content, to: path, when: condition)
-    }
-
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        changes += 1
-        try await base.copy(source, to: destination, when: condition)
-    }
-
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        changes += 1
-        try await base.move(source, to: destination)
-    }
-
-    func remove(_ path: RemotePath) async throws {
-        changes += 1
-        try await base.remove(path)
+    func observe<Answer: Sendable>(
+        _ request: ObservedRequest,
+        _ send: () async throws -> Answer
+    ) async throws -> Answer {
+        if request.isChange { changes += 1 }
+        return try await send()
     }
 }

@@ -15,19 +15,16 @@ struct AutomaticBaselineTests {
         return try await device.synchronize().value
     }
 
-    private func client(_ device: Device) throws -> String { try #require(try device.synchronizationMemory()?.client) }
-
     /// The files of stores that a device has uploaded.
     private func uploads(_ device: Device, _ fixture: Fixture) throws -> Set<String> {
-        let client = try client(device)
+        let client = try device.client()
         return Set(try fixture.files().keys.filter { $0.contains("WholeStore/\(client)/") })
     }
 
     @Test("A baseline is announced at once, so that other devices upload none for the same edits")
     func announcement() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await fixture.devicesWithNotes("a", "b")
-        let (a, b) = (all[0], all[1])
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         for _ in 0..<2 { #expect(try await edit(a).warnings.isEmpty) }
         #expect(try a.synchronizationMemory()?.baselines.count == 1)
         let joiner = try fixture.device("joiner")
@@ -59,7 +56,7 @@ struct AutomaticBaselineTests {
         }
         _ = try await a.synchronize().value
         try b.execute("INSERT INTO note (title) VALUES ('of b')")
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
+        _ = try await b.synchronize { $0.takenSide = .both }.value
         #expect(try await b.vacuum().value.isBaselineWritten)
         let former = try uploads(b, fixture)
         for _ in 0..<2 { #expect(try await edit(b).warnings.isEmpty) }
@@ -70,8 +67,7 @@ struct AutomaticBaselineTests {
     @Test("A baseline that no head names is found on the remote before another one is written")
     func lookUp() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await fixture.devicesWithNotes("a", "b")
-        let (a, b) = (all[0], all[1])
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         for _ in 0..<2 { _ = try await edit(a) }
         _ = try await b.synchronize().value
         // As if the first device had died before it published a head that names its baseline.
@@ -122,8 +118,7 @@ struct AutomaticBaselineTests {
     @Test("A baseline that was written isn't taken for a failure if it can't be announced at once")
     func lateAnnouncement() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await fixture.devicesWithNotes("a", "b")
-        let (a, b) = (all[0], all[1])
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         _ = try await edit(a)
         let heads = Locked(0)
         let failing = try fixture.device("a") { step in
@@ -163,8 +158,7 @@ struct AutomaticBaselineTests {
     @Test("A vacuum whose baseline can't be written removes what is superfluous, and then fails")
     func vacuumOfFullStorage() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await fixture.devicesWithNotes("a", "b")
-        let (a, b) = (all[0], all[1])
+        let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         func write(by device: Device) async throws {
             try device.execute("INSERT INTO note (title, bytes) VALUES ('\(device.name)', randomblob(70000))")
             _ = try await device.synchronize().value
@@ -175,7 +169,7 @@ struct AutomaticBaselineTests {
         }
         // It has seen the edits now, and its own is reason for another baseline.
         try await write(by: b)
-        let client = try client(a)
+        let client = try a.client()
         func segments() throws -> Int { try fixture.files().keys.count { $0.contains("SyncChanges/\(client)/") } }
         #expect(try segments() == 2)
         let full = try fixture.device("a") { step in
@@ -188,7 +182,7 @@ struct AutomaticBaselineTests {
         let joiner = try fixture.device("joiner")
         for device in [joiner, a, b] { _ = try await device.synchronize().value }
         for device in [joiner, a, b] {
-            #expect(try device.query("SELECT title FROM note ORDER BY title") == ["a", "a", "b", "first"])
+            #expect(try device.titles() == ["a", "a", "b", "first"])
         }
     }
 

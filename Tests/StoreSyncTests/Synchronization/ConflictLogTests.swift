@@ -81,8 +81,7 @@ struct ConflictLogTests {
         )
         let clients = Set([try await a.synchronize().value.client, try await b.synchronize().value.client])
         for (device, prefix) in [(a, "good"), (b, "better")] {
-            try device.execute("UPDATE note SET title = '\(prefix) ' || title")
-            _ = try await device.synchronize().value
+            try await device.synchronize(after: "UPDATE note SET title = '\(prefix) ' || title")
         }
         let log = ConflictLog(ofStoreAt: b.store, state: b.state)
         let entries = try await log.entries()

@@ -24,8 +24,7 @@ struct CopiedDeviceTests {
     private func copy() async throws -> Device {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         for device in [a, b] { _ = try await device.synchronize().value }
-        let folder = fixture.folder.appending(path: "a")
-        try FileManager.default.copyItem(at: folder, to: fixture.folder.appending(path: "twin"))
+        try fixture.copy(a, to: "twin")
         return try fixture.device("twin", backend: veil)
     }
 
@@ -35,7 +34,7 @@ struct CopiedDeviceTests {
 
     /// Hides the heads of a device's client from the copy, and returns their names.
     private func hideHeads(of device: Device) async throws -> [SyncHeadName] {
-        let client = try #require(try device.synchronizationMemory()?.client)
+        let client = try device.client()
         let directory = fixture.hierarchy.document(fixture.document).recentSyncs
         let names = try #require(try await place.list(directory)).compactMap { SyncHeadName($0.name) }
         let heads = names.filter { $0.client.rawValue == client }

@@ -19,10 +19,6 @@ struct DamagedBaselineTests {
     private static let hour: TimeInterval = 60 * 60
     private static let advice = "run storesync verify and then storesync vacuum"
 
-    private func titles(_ device: Device) throws -> [String] {
-        try device.query("SELECT title FROM note ORDER BY title")
-    }
-
     /// Changes a byte in a file of the newest baseline that a device knows.
     private func damage(_ part: Part, ofNewestBaselineOf device: Device, _ fixture: Fixture) throws {
         try damage(part, of: #require(try device.synchronizationMemory()?.baselines.first), fixture)
@@ -51,8 +47,7 @@ struct DamagedBaselineTests {
 
     /// Two devices that have each written a baseline; the one of the second device is the newest, and contains all edits.
     private func twoWriters(_ fixture: Fixture) async throws -> (Device, newest: Device) {
-        let devices = try await fixture.devicesWithNotes("a", "z")
-        let (a, z) = (devices[0], devices[1])
+        let (a, z) = try await fixture.devicesWithNotes("a", "z").pair
         _ = try await a.synchronize().value
         try await fixture.writeLargeNotes(2, by: a)
         for device in [a, z] { _ = try await device.synchronize().value }
@@ -75,20 +70,18 @@ struct DamagedBaselineTests {
         let joined = try await joiner.synchronize().value
         #expect(joined.warnings.contains { $0.contains(Self.advice) }, "\(joined.warnings)")
         #expect(!joined.warnings.contains { $0.contains("--generation") }, "no baseline is pulled: \(joined.warnings)")
-        #expect(try titles(joiner) == titles(a))
+        #expect(try joiner.titles() == a.titles())
         for side in [TakenSide.remote, .both] {
             let other = try fixture.device("other-\(side)")
             try other.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-            _ = try await other.synchronize(SynchronizationRequest(url: other.store, takenSide: side)).value
-            #expect(try titles(other) == titles(a))
+            _ = try await other.synchronize { $0.takenSide = side }.value
+            #expect(try other.titles() == a.titles())
         }
         try FileManager.default.removeItem(at: joiner.store)
-        _ = try await joiner.synchronize(SynchronizationRequest(url: joiner.store, takenSide: .remote)).value
-        #expect(try titles(joiner) == titles(a))
-        var request = SynchronizationRequest(url: a.store)
-        request.rebuildsReplica = true
-        #expect(try await a.synchronize(request).value.applied.isEmpty)
-        #expect(try titles(a) == titles(joiner))
+        _ = try await joiner.synchronize { $0.takenSide = .remote }.value
+        #expect(try joiner.titles() == a.titles())
+        #expect(try await a.synchronize { $0.rebuildsReplica = true }.value.applied.isEmpty)
+        #expect(try a.titles() == joiner.titles())
     }
 
     @Test(
@@ -109,7 +102,7 @@ struct DamagedBaselineTests {
         let joiner = try fixture.device("joiner")
         let joined = try await joiner.synchronize().value
         #expect(joined.warnings.isEmpty, "\(joined.warnings)")
-        #expect(try titles(joiner) == titles(a))
+        #expect(try joiner.titles() == a.titles())
     }
 
     @Test("A vacuum replaces a damaged baseline, and what builds on it", arguments: [Part.store, .checkpoint])
@@ -142,7 +135,7 @@ struct DamagedBaselineTests {
         #expect(try await !a.verify().value.problems.isEmpty)
         #expect(try await a.vacuum().value.isBaselineWritten)
         _ = try await joiner.synchronize().value
-        #expect(try titles(joiner) == ["first"])
+        #expect(try joiner.titles() == ["first"])
     }
 
     @Test("Edits stay on the remote if only one baseline that isn't known to be damaged contains them")
@@ -242,14 +235,13 @@ struct DamagedBaselineTests {
         let error = await #expect(throws: StoreSyncError.self) { try await a.synchronize(request).value }
         #expect(error?.code == .corrupt && error?.message.contains("storesync vacuum") == true)
         _ = try await a.synchronize().value
-        #expect(try titles(a) == titles(z))
+        #expect(try a.titles() == z.titles())
     }
 
     @Test("After a day, a device takes edits from an older baseline if the newest one is damaged")
     func waiting() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await fixture.devicesWithNotes("a", "b", "c")
-        let (a, b, c) = (all[0], all[1], all[2])
+        let (a, b, c) = try await fixture.devicesWithNotes("a", "b", "c").triple
         try await fixture.writeLargeNotes(2, by: a)
         _ = try await b.synchronize().value
         for title in ["b 1", "b 2"] {
@@ -263,6 +255,6 @@ struct DamagedBaselineTests {
         let result = try await late.synchronize().value
         #expect(result.waitingFor.isEmpty)
         #expect(result.warnings.contains { $0.contains(Self.advice) }, "\(result.warnings)")
-        #expect(try titles(c) == titles(b))
+        #expect(try c.titles() == b.titles())
     }
 }

@@ -66,7 +66,7 @@ struct FirstSynchronizationTests {
             if count == 3 { try origin.value.write(to: place) }
         }
         try fill(b)
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
+        _ = try await b.synchronize { $0.takenSide = .both }.value
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
     }
@@ -83,7 +83,7 @@ struct FirstSynchronizationTests {
         #expect(text.contains("client \(client)") && text.contains("--take both") && !text.contains("--resolves"))
         // As the error says.
         _ = try await a.synchronize().value
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: .both)).value
+        _ = try await b.synchronize { $0.takenSide = .both }.value
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
     }
@@ -107,7 +107,7 @@ struct FirstSynchronizationTests {
         _ = try await b.push(resolves: true).value
         _ = try await b.synchronize().value
         #expect(await code { try await a.synchronize().value } == .unrelatedStore)
-        _ = try await a.synchronize(SynchronizationRequest(url: a.store, takenSide: .both)).value
+        _ = try await a.synchronize { $0.takenSide = .both }.value
         _ = try await b.synchronize().value
         #expect(try titles(a) == ["a", "new of a", "new of b"] && titles(b) == titles(a))
     }
@@ -137,8 +137,7 @@ struct FirstSynchronizationTests {
         try fill(a)
         try FileManager.default.copyItem(at: a.store, to: b.store)
         _ = try await a.synchronize().value
-        try a.execute("INSERT INTO note (title) VALUES ('new')")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "INSERT INTO note (title) VALUES ('new')")
         let result = try await b.synchronize().value
         #expect(result.transfer == nil && result.applied["note"]?.inserted == 1 && result.publishedChanges == 0)
         try b.execute("UPDATE note SET title = title || ' of b'")
@@ -156,8 +155,7 @@ struct FirstSynchronizationTests {
         try fill(a)
         for device in [a, b] { _ = try await device.synchronize().value }
         func renew(_ title: String) async throws {
-            try b.execute("UPDATE note SET title = '\(title)' WHERE title <> 'kept'")
-            _ = try await b.synchronize().value
+            try await b.synchronize(after: "UPDATE note SET title = '\(title)' WHERE title <> 'kept'")
             _ = try await b.vacuum().value
         }
         try b.execute("INSERT INTO note (title) VALUES ('kept')")
@@ -169,7 +167,7 @@ struct FirstSynchronizationTests {
         #expect(await code { try await d.synchronize().value } == .noUploadedStore)
         _ = try await b.synchronize().value
         for device in [b, c] { #expect(try titles(device) == ["4", "kept"]) }
-        _ = try await d.synchronize(SynchronizationRequest(url: d.store, takenSide: .both)).value
+        _ = try await d.synchronize { $0.takenSide = .both }.value
         #expect(try titles(d).isSuperset(of: ["of d", "kept"]))
         #expect(try d.query("SELECT count(*) FROM note WHERE title = 'kept'") == ["1"])
     }
@@ -185,7 +183,7 @@ struct FirstSynchronizationTests {
         try FileManager.default.removeItem(at: b.store)
         try fill(b)
         #expect(await code { try await b.synchronize().value } == .unrelatedStore)
-        _ = try await b.synchronize(SynchronizationRequest(url: b.store, takenSide: side)).value
+        _ = try await b.synchronize { $0.takenSide = side }.value
         _ = try await a.synchronize().value
         #expect(try titles(a) == (side == .both ? ["a", "b"] : ["a"]) && titles(b) == titles(a))
     }
@@ -230,7 +228,7 @@ struct FirstSynchronizationTests {
         #expect(try await b.synchronize().value.publishedChanges == 3)
         _ = try await a.synchronize().value
         for device in [a, b] {
-            #expect(try device.query("SELECT title FROM note ORDER BY 1") == ["a of b", "b", "later"])
+            #expect(try device.titles() == ["a of b", "b", "later"])
         }
     }
 

@@ -14,10 +14,6 @@ struct HostileSynchronizationTests {
         for device in devices { _ = try await device.synchronize().value }
     }
 
-    private func insert(_ title: String, _ device: Device, bytes: Int = 0) throws {
-        try device.execute("INSERT INTO note (title, bytes) VALUES ('\(title)', randomblob(\(bytes)))")
-    }
-
     /// Three devices, of which the first two have published edits that the third doesn't have, in heads and segments.
     private func devices(_ fixture: Fixture) async throws -> (Device, Device, Device) {
         let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
@@ -25,30 +21,19 @@ struct HostileSynchronizationTests {
         try await synchronize(a, b, c)
         for device in [a, b] {
             for number in 1...2 {
-                try insert("\(device.name) \(number)", device, bytes: 70_000)
+                try device.insert("\(device.name) \(number)", bytes: 70_000)
                 try await synchronize(device)
             }
-            try insert("\(device.name) 3", device)
+            try device.insert("\(device.name) 3")
             try await synchronize(device)
         }
         return (a, b, c)
     }
 
-    /// The heads and segments of a device's client.
-    private func files(of device: Device, _ fixture: Fixture) throws -> [String] {
-        let client = try #require(try device.synchronizationMemory()?.client)
-        return try fixture.files().keys.filter {
-            $0.contains("RecentSyncs/\(client)-") || $0.contains("SyncChanges/\(client)/")
-        }.sorted()
-    }
-
     /// A copy of a device, as it was when it was copied.
     private func copy(_ device: Device, _ number: Int, _ fixture: Fixture) throws -> Device {
         let name = "\(device.name)\(number)"
-        try FileManager.default.copyItem(
-            at: fixture.folder.appending(path: device.name),
-            to: fixture.folder.appending(path: name)
-        )
+        try fixture.copy(device, to: name)
         return try fixture.device(name)
     }
 
@@ -75,7 +60,7 @@ struct HostileSynchronizationTests {
     func greatNumbers(kind: Int) async throws {
         let fixture = try Fixture()
         let (a, b, c) = try await devices(fixture)
-        let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let path = try #require(fixture.syncFiles(of: a).first { $0.contains("RecentSyncs/") })
         let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
         var head = try head(at: path, fixture)
         let next = SyncHeadName(client: name.client, sequence: name.sequence, number: name.number + 1)
@@ -94,7 +79,7 @@ struct HostileSynchronizationTests {
         for _ in 0..<2 {
             let warnings = try await c.synchronize().value.warnings
             #expect(warnings.contains { $0.contains(next.name) } == (kind < stamps.count), "\(warnings)")
-            try insert("of c", c)
+            try c.insert("of c")
         }
         #expect(try titles(c).isSuperset(of: titles(b)))
     }
@@ -103,7 +88,7 @@ struct HostileSynchronizationTests {
     func segmentsWithGaps() async throws {
         let fixture = try Fixture()
         let (a, _, _) = try await devices(fixture)
-        let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let path = try #require(fixture.syncFiles(of: a).first { $0.contains("RecentSyncs/") })
         var head = try head(at: path, fixture)
         #expect(head.name.sequence == 3)
         head.tail = []
@@ -119,7 +104,7 @@ struct HostileSynchronizationTests {
     func greatSums() async throws {
         let fixture = try Fixture()
         let (a, _, _) = try await devices(fixture)
-        let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let path = try #require(fixture.syncFiles(of: a).first { $0.contains("RecentSyncs/") })
         let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
         var head = try head(at: path, fixture)
         let last = SeenSet((1 << 62) - 1, try #require(head.content.last).digest)
@@ -141,8 +126,8 @@ struct HostileSynchronizationTests {
     func exchanged(password: String?) async throws {
         let fixture = try Fixture(password: password)
         let (a, b, c) = try await devices(fixture)
-        let (former, own) = (try fixture.files(), try files(of: a, fixture))
-        let all = own + (try files(of: b, fixture)) + former.keys.filter { $0.hasSuffix("origin.plist") }
+        let (former, own) = (try fixture.files(), try fixture.syncFiles(of: a))
+        let all = own + (try fixture.syncFiles(of: b)) + former.keys.filter { $0.hasSuffix("origin.plist") }
         #expect(own.count == 3 && all.count == 7)
         var number = 0
         for target in all {
@@ -174,7 +159,7 @@ struct HostileSynchronizationTests {
         let (_, b, c) = try await devices(fixture)
         let former = try fixture.files()
         var number = 0
-        for path in try files(of: b, fixture) {
+        for path in try fixture.syncFiles(of: b) {
             let bytes = try #require(former[path])
             var changed = bytes
             changed[changed.startIndex + changed.count / 2] ^= 1
@@ -198,12 +183,12 @@ struct HostileSynchronizationTests {
     func formerApplication(password: String?) async throws {
         let fixture = try Fixture(password: password)
         let (a, b, _) = try await devices(fixture)
-        let paths = try files(of: a, fixture) + files(of: b, fixture)
+        let paths = try fixture.syncFiles(of: a) + fixture.syncFiles(of: b)
         let former = try fixture.files()
         _ = try await a.removeApplication().value
         let (later, last) = (try fixture.device("later"), try fixture.device("last"))
         try later.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        try insert("of the new application", later)
+        try later.insert("of the new application")
         try await synchronize(later, last)
         for path in paths { try fixture.put(former[path], at: path) }
         for device in [later, last, try fixture.device("joiner")] {
@@ -222,12 +207,12 @@ struct HostileSynchronizationTests {
     func renamed(password: String?) async throws {
         let fixture = try Fixture(password: password)
         let (a, _, c) = try await devices(fixture)
-        let path = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs") })
+        let path = try #require(try fixture.syncFiles(of: a).first { $0.contains("RecentSyncs") })
         let bytes = try fixture.files()[path]
         try await synchronize(c)
-        try insert("later", a)
+        try a.insert("later")
         try await synchronize(a, c)
-        let newest = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs") })
+        let newest = try #require(try fixture.syncFiles(of: a).first { $0.contains("RecentSyncs") })
         var name = try #require(SyncHeadName(String(newest.split(separator: "/").last ?? "")))
         let former = name.name
         name.number += 1
@@ -238,7 +223,7 @@ struct HostileSynchronizationTests {
         #expect(said.contains("isn't authentic under that name") == (password != nil), "\(said)")
         #expect(said.contains("wait") == (password == nil), "\(said)")
         #expect(try titles(c).count == 7)
-        try insert("last", a)
+        try a.insert("last")
         try await synchronize(a, c)
         #expect(try titles(c).count == 8)
     }
@@ -251,11 +236,11 @@ struct HostileSynchronizationTests {
         try a.execute("UPDATE note SET title = 'seen by a' WHERE title = 'b 3'")
         try await synchronize(a)
         let former = try fixture.files()
-        for path in try files(of: b, fixture) { try fixture.put(nil, at: path) }
+        for path in try fixture.syncFiles(of: b) { try fixture.put(nil, at: path) }
         let result = try await c.synchronize().value
-        #expect(try result.waitingFor.map(\.rawValue) == [#require(a.synchronizationMemory()?.client)])
+        #expect(try result.waitingFor.map(\.rawValue) == [a.client()])
         #expect(try titles(c) == ["a 1", "a 2", "a 3"])
-        for path in try files(of: b, fixture) { try fixture.put(nil, at: path) }
+        for path in try fixture.syncFiles(of: b) { try fixture.put(nil, at: path) }
         try fixture.restore(former)
         #expect(try await c.synchronize().value.waitingFor == [])
         #expect(try titles(c).contains("seen by a") && titles(c).count == 6)
@@ -268,7 +253,7 @@ struct HostileSynchronizationTests {
         try await synchronize(a, b, c)
         let former = try fixture.files()
         for device in [a, b] {
-            try insert("\(device.name) later", device, bytes: 70_000)
+            try device.insert("\(device.name) later", bytes: 70_000)
             try await synchronize(device)
         }
         try await synchronize(a, b, c)
@@ -288,16 +273,16 @@ struct HostileSynchronizationTests {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = try await devices(fixture)
         try await synchronize(a, b, c)
-        let former = try files(of: a, fixture).filter { $0.contains("RecentSyncs/") }
+        let former = try fixture.syncFiles(of: a).filter { $0.contains("RecentSyncs/") }
         let old = try fixture.files()
-        try insert("a later", a)
+        try a.insert("a later")
         try await synchronize(a, b, c)
-        for path in try files(of: a, fixture) where path.contains("RecentSyncs/") { try fixture.put(nil, at: path) }
+        for path in try fixture.syncFiles(of: a) where path.contains("RecentSyncs/") { try fixture.put(nil, at: path) }
         for path in former { try fixture.put(old[path], at: path) }
         for device in [b, c] { #expect(await code { try await device.synchronize().value } == .rolledBack) }
-        let client = try RemoteIdentifier(#require(a.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(a.client())
         _ = try await b.remove(client, from: fixture.document).value
-        try insert("b after it", b)
+        try b.insert("b after it")
         try await synchronize(b, c)
         #expect(try titles(c) == titles(b) && titles(c).isSuperset(of: ["a later", "b after it"]))
     }
@@ -309,15 +294,15 @@ struct HostileSynchronizationTests {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = try await devices(fixture)
         try await synchronize(a, b, c)
-        let former = try files(of: a, fixture).filter { $0.contains("RecentSyncs/") }
+        let former = try fixture.syncFiles(of: a).filter { $0.contains("RecentSyncs/") }
         let old = try fixture.files()
-        try insert("a later", a)
+        try a.insert("a later")
         try await synchronize(a, b)
-        for path in try files(of: a, fixture) where path.contains("RecentSyncs/") { try fixture.put(nil, at: path) }
+        for path in try fixture.syncFiles(of: a) where path.contains("RecentSyncs/") { try fixture.put(nil, at: path) }
         for path in former { try fixture.put(old[path], at: path) }
-        let client = try RemoteIdentifier(#require(a.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(a.client())
         _ = try await b.remove(client, from: fixture.document).value
-        try insert("b after it", b)
+        try b.insert("b after it")
         _ = try await b.vacuum().value
         let result = try await c.synchronize().value
         #expect(result.waitingFor.isEmpty && result.warnings.isEmpty, "\(result.warnings)")
@@ -330,9 +315,9 @@ struct HostileSynchronizationTests {
     func formerHeadOfItsOwn() async throws {
         let fixture = try Fixture()
         let (a, b, _) = try await devices(fixture)
-        let former = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let former = try #require(try fixture.syncFiles(of: a).first { $0.contains("RecentSyncs/") })
         let bytes = try fixture.files()[former]
-        try insert("a 4", a, bytes: 70_000)
+        try a.insert("a 4", bytes: 70_000)
         try await synchronize(a)
         var memory = try #require(try a.synchronizationMemory())
         let segments = memory.segments
@@ -342,7 +327,7 @@ struct HostileSynchronizationTests {
         try fixture.put(bytes, at: former)
         try await synchronize(a)
         #expect(try a.synchronizationMemory()?.segments == segments && segments.count == 3)
-        try insert("a 5", a)
+        try a.insert("a 5")
         try await synchronize(a, b)
         #expect(try titles(b).isSuperset(of: (1...5).map { "a \($0)" }))
         #expect(try await a.verify().value.problems.isEmpty)
@@ -358,7 +343,7 @@ struct HostileSynchronizationTests {
         try fixture.put(nil, at: origin)
         let hidden = try fixture.files()
         let joiner = try fixture.device("joiner")
-        try insert("unpublished", a)
+        try a.insert("unpublished")
         #expect(await code { try await joiner.synchronize().value } == .remoteUnavailable)
         // Equal to the store with which the document began, so that its upload is nothing new.
         try joiner.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
@@ -374,12 +359,12 @@ struct HostileSynchronizationTests {
     func lostSegments() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, _, c) = try await devices(fixture)
-        let lost = try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") }
+        let lost = try fixture.syncFiles(of: a).filter { $0.hasSuffix(".syncchg") }
         for path in lost { try fixture.put(nil, at: path) }
         #expect(try await complaint(c).contains("run storesync vacuum on client"))
         #expect(try titles(c) == ["b 1"])
         _ = try await a.vacuum().value
-        #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == lost)
+        #expect(try fixture.syncFiles(of: a).filter { $0.hasSuffix(".syncchg") } == lost)
         try await synchronize(c)
         #expect(try titles(c).count == 6)
     }
@@ -388,13 +373,13 @@ struct HostileSynchronizationTests {
     func lostSegmentsLater() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, _, c) = try await devices(fixture)
-        let lost = try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") }
+        let lost = try fixture.syncFiles(of: a).filter { $0.hasSuffix(".syncchg") }
         for path in lost { try fixture.put(nil, at: path) }
         try await synchronize(a)
-        #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == [])
+        #expect(try fixture.syncFiles(of: a).filter { $0.hasSuffix(".syncchg") } == [])
         let later = try fixture.device("a", clockError: 31 * 60)
         #expect(try await later.synchronize().value.warnings == [])
-        #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == lost)
+        #expect(try fixture.syncFiles(of: a).filter { $0.hasSuffix(".syncchg") } == lost)
         try await synchronize(c)
         #expect(try titles(c).count == 6)
     }
@@ -407,14 +392,14 @@ struct HostileSynchronizationTests {
             try await synchronize(a, b, c)
             let (memory, backup) = (c.state.url, fixture.folder.appending(path: "backup"))
             try FileManager.default.copyItem(at: memory, to: backup)
-            try insert("published", c)
+            try c.insert("published")
             try await synchronize(c, a)
             try FileManager.default.removeItem(at: memory)
             try FileManager.default.copyItem(at: backup, to: memory)
             let restored = try fixture.device("c")
             #expect(await code { try await restored.synchronize().value } == .storeReplaced)
             _ = try await restored.synchronize(SynchronizationRequest(url: c.store, takenSide: side)).value
-            try insert("later", restored)
+            try restored.insert("later")
             try await synchronize(restored, a, b)
             for device in [a, b, restored] {
                 #expect(try titles(device).isSuperset(of: ["published", "later"]), "\(side)")
@@ -430,9 +415,9 @@ struct HostileSynchronizationTests {
         let (a, b) = (try fixture.device("a"), try fixture.device("b", backend: veil))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         try await synchronize(a, b)
-        try insert("large", a, bytes: 70_000)
+        try a.insert("large", bytes: 70_000)
         try await synchronize(a, b)
-        let client = try RemoteIdentifier(try #require(try a.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(a.client())
         let directory = fixture.hierarchy.document(fixture.document).syncChanges(client)
         let segments = try #require(try await place.list(directory)).map { try directory.appending($0.name) }
         #expect(!segments.isEmpty)

@@ -15,8 +15,7 @@ struct IdleSynchronizationTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         for device in [a, b, silent] { _ = try await device.synchronize().value }
         for device in [a, b, a, b, a] {
-            try device.execute("INSERT INTO note (title) VALUES ('\(device.name)')")
-            _ = try await device.synchronize().value
+            try await device.synchronize(after: "INSERT INTO note (title) VALUES ('\(device.name)')")
         }
         _ = try await a.synchronize().value
         // A set whose header is read is found to be damaged.
@@ -31,8 +30,7 @@ struct IdleSynchronizationTests {
             let idle = try await a.synchronize().value
             #expect(idle.applied == [:] && idle.publishedBytes == 0 && idle.warnings.isEmpty, "\(idle)")
         }
-        try b.execute("INSERT INTO note (title) VALUES ('news')")
-        _ = try await b.synchronize().value
+        try await b.synchronize(after: "INSERT INTO note (title) VALUES ('news')")
         #expect(await code { try await a.synchronize().value } == .corrupt, "the news are judged with all others")
     }
 
@@ -40,7 +38,7 @@ struct IdleSynchronizationTests {
     func damagedTime() async throws {
         let fixture = try Fixture(password: "correct horse")
         let a = try await fixture.devicesWithNotes("a")[0]
-        let client = try #require(try a.synchronizationMemory()?.client)
+        let client = try a.client()
         let path = try #require(try fixture.files().keys.first { $0.hasSuffix("RecentSyncs/\(client).recentsync") })
         try fixture.put(Data("damaged".utf8), at: path)
         _ = try await a.synchronize().value

@@ -8,12 +8,6 @@ import Testing
 
 @Suite("Baselines whose files the storage has lost", .timeLimit(.minutes(60)))
 struct IncompleteBaselineTests {
-    private func titles(_ device: Device) throws -> [String] {
-        try device.query("SELECT title FROM note ORDER BY title")
-    }
-
-    private func client(_ device: Device) throws -> String { try #require(try device.synchronizationMemory()?.client) }
-
     /// Two devices that have each written a baseline.
     ///
     /// The storage has the manifest of the second one, which is the newest, and has lost its store.
@@ -26,7 +20,7 @@ struct IncompleteBaselineTests {
         #expect(try await a.vacuum().value.isBaselineWritten)
         try await fixture.writeLargeNotes(1, by: z)
         #expect(try await z.vacuum().value.isBaselineWritten)
-        let client = try client(z)
+        let client = try z.client()
         let lost = try fixture.files().keys.filter {
             $0.contains("WholeStore/\(client)/") && $0.hasSuffix("/\(WholeStoreFile.store.rawValue)")
         }
@@ -42,15 +36,13 @@ struct IncompleteBaselineTests {
         _ = try await a.synchronize().value
         let joiner = try fixture.device("joiner")
         _ = try await joiner.synchronize().value
-        #expect(try titles(joiner) == ["a", "a", "z"])
+        #expect(try joiner.titles() == ["a", "a", "z"])
         let other = try fixture.device("other")
         try other.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        _ = try await other.synchronize(SynchronizationRequest(url: other.store, takenSide: .remote)).value
-        #expect(try titles(other) == titles(joiner))
-        var request = SynchronizationRequest(url: a.store)
-        request.rebuildsReplica = true
-        #expect(try await a.synchronize(request).value.applied.isEmpty)
-        #expect(try titles(a) == titles(joiner))
+        _ = try await other.synchronize { $0.takenSide = .remote }.value
+        #expect(try other.titles() == joiner.titles())
+        #expect(try await a.synchronize { $0.rebuildsReplica = true }.value.applied.isEmpty)
+        #expect(try a.titles() == joiner.titles())
     }
 
     @Test("A vacuum writes a baseline although the newest one is incomplete")
@@ -60,7 +52,7 @@ struct IncompleteBaselineTests {
         #expect(try await a.vacuum().value.isBaselineWritten)
         let joiner = try fixture.device("joiner")
         _ = try await joiner.synchronize().value
-        #expect(try titles(joiner) == ["a", "a", "z"])
+        #expect(try joiner.titles() == ["a", "a", "z"])
         try await fixture.writeLargeNotes(1, by: a)
         #expect(try await a.vacuum().value.isBaselineWritten)
     }

@@ -9,29 +9,12 @@ import ThreadSupport
 
 @Suite("Files that a storage shows late, and replicas that were lost", .timeLimit(.minutes(60)))
 struct LateFilesTests {
-    /// Devices that have synchronized a table of notes.
-    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
-        let devices = try names.map { try fixture.device($0) }
-        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        try insert("first", devices[0])
-        for device in devices { _ = try await device.synchronize().value }
-        return devices
-    }
-
-    private func insert(_ title: String, _ device: Device) throws {
-        try device.execute("INSERT INTO note (title) VALUES ('\(title)')")
-    }
-
-    private func titles(_ device: Device) throws -> [String] {
-        try device.query("SELECT title FROM note ORDER BY title")
-    }
-
     /// Lets devices publish edits that all have seen.
     private func settle(_ devices: [Device]) async throws {
         for _ in 0..<3 {
             for device in devices {
                 _ = try await device.synchronize().value
-                try insert(device.name, device)
+                try device.insert(device.name)
                 _ = try await device.synchronize().value
             }
         }
@@ -39,10 +22,8 @@ struct LateFilesTests {
 
     /// Hides the files of a device's client, and returns them.
     private func hideFiles(of device: Device, _ fixture: Fixture) throws -> [String: Data] {
-        let client = try #require(try device.synchronizationMemory()?.client)
-        let hidden = try fixture.files().filter {
-            $0.key.contains("RecentSyncs/\(client)-") || $0.key.contains("SyncChanges/\(client)/")
-        }
+        let paths = try fixture.syncFiles(of: device)
+        let hidden = try fixture.files().filter { paths.contains($0.key) }
         #expect(!hidden.isEmpty)
         for path in hidden.keys { try fixture.put(nil, at: path) }
         return hidden
@@ -60,15 +41,15 @@ struct LateFilesTests {
     @Test("A head that its device replaces after the listing is read under its next name")
     func replacedHead() async throws {
         let fixture = try Fixture()
-        let a = try await devices("a", "b", in: fixture)[0]
-        try insert("milk", a)
+        let a = try await fixture.devicesWithNotes("a", "b")[0]
+        try a.insert("milk")
         _ = try await a.synchronize().value
         let listed = try fixture.files()
-        try insert("tea", a)
+        try a.insert("tea")
         _ = try await a.synchronize().value
         let replaced = Locked<[String: Data]?>(try fixture.files())
         try fixture.restore(listed)
-        let client = try #require(try a.synchronizationMemory()?.client)
+        let client = try a.client()
         let b = try fixture.device("b") { step in
             guard step.hasPrefix("before read of "), step.contains("RecentSyncs/\(client)-"),
                 let files = replaced.withLock({ $0.take() })
@@ -76,58 +57,55 @@ struct LateFilesTests {
             try fixture.restore(files)
         }
         #expect(try await b.synchronize().value.warnings.isEmpty)
-        #expect(try titles(b) == ["first", "milk", "tea"])
+        #expect(try b.titles() == ["first", "milk", "tea"])
         #expect(replaced.withLock { $0 } == nil)
     }
 
     @Test("A new device keeps its user's edits while files are late on which others have built")
     func joining() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         try await settle(all)
         let late = try hideFiles(of: all[2], fixture)
         let d = try fixture.device("d")
         _ = try await d.synchronize().value
-        try insert("of d", d)
-        let store = try titles(d)
+        try d.insert("of d")
+        let store = try d.titles()
         for _ in 0..<3 {
             let result = try await d.synchronize().value
             #expect(result.publishedChanges == 0 && !result.isComplete)
-            #expect(try result.waitingFor.map(\.rawValue).contains(client(all[2])), "\(result)")
+            #expect(try result.waitingFor.map(\.rawValue).contains(all[2].client()), "\(result)")
             #expect(result.warnings.contains { $0.contains("stays in its store") }, "\(result.warnings)")
-            #expect(try titles(d) == store, "the edit stays")
+            #expect(try d.titles() == store, "the edit stays")
         }
-        let former = try client(d)
+        let former = try d.client()
         try show(late, fixture)
         #expect(try await d.synchronize().value.publishedChanges == 1)
         for device in all + [d] { _ = try await device.synchronize().value }
-        for device in all + [d] { #expect(try titles(device) == titles(all[0])) }
-        #expect(try titles(d).contains("of d") && client(d) == former)
+        for device in all + [d] { #expect(try device.titles() == all[0].titles()) }
+        #expect(try d.titles().contains("of d") && d.client() == former)
     }
-
-    private func client(_ device: Device) throws -> String { try #require(try device.synchronizationMemory()?.client) }
 
     @Test("A file that is too large is named, and holds up no other client")
     func tooLarge() async throws {
         let fixture = try Fixture()
-        let all = try await devices("a", "b", "c", in: fixture)
-        try all[1].execute("INSERT INTO note (title) VALUES (hex(randomblob(50000)))")
-        _ = try await all[1].synchronize().value
-        let client = try client(all[1])
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
+        try await all[1].synchronize(after: "INSERT INTO note (title) VALUES (hex(randomblob(50000)))")
+        let client = try all[1].client()
         let segment = try #require(fixture.files().keys.first { $0.contains("SyncChanges/\(client)/") })
         let former = try fixture.files()[segment]
         let url = fixture.share.appending(path: segment)
         // A file without blocks on the disk.
         try FileHandle(forWritingTo: url).truncate(atOffset: UInt64(1 << 30) + 1)
-        try insert("of a", all[0])
+        try all[0].insert("of a")
         _ = try await all[0].synchronize().value
         let result = try await all[2].synchronize().value
         #expect(result.warnings.contains { $0.contains(segment) && $0.contains("bytes") }, "\(result.warnings)")
         #expect(!result.isComplete)
-        #expect(try titles(all[2]).contains("of a"))
+        #expect(try all[2].titles().contains("of a"))
         try fixture.put(former, at: segment)
         for device in all { _ = try await device.synchronize().value }
-        #expect(try titles(all[2]) == titles(all[1]))
+        #expect(try all[2].titles() == all[1].titles())
     }
 
     @Test("Many large edits travel in several files")
@@ -137,13 +115,13 @@ struct LateFilesTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         for device in [a, b] { _ = try await device.synchronize().value }
         for number in 0..<3 {
-            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(1800000))")
+            try a.insert("\(number)", bytes: 1_800_000)
             try await a.recordChanges()
         }
         #expect(try await a.synchronize().value.publishedChanges == 3)
         #expect(try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }.count == 2)
         _ = try await b.synchronize().value
-        #expect(try titles(b) == ["0", "1", "2"])
+        #expect(try b.titles() == ["0", "1", "2"])
     }
 
     @Test("Files of an interrupted publication are created again if the storage loses them with the head before them")
@@ -162,10 +140,10 @@ struct LateFilesTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         for device in [a, b] { _ = try await device.synchronize().value }
         let former = try fixture.files()
-        try insert("in the head", a)
+        try a.insert("in the head")
         _ = try await a.synchronize().value
         for number in 0..<2 {
-            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(40000))")
+            try a.insert("\(number)", bytes: 40_000)
             try await a.recordChanges()
         }
         isCreated.withLock { $0 = false }
@@ -174,15 +152,14 @@ struct LateFilesTests {
         #expect(try fixture.segments(of: a).count == 1 && a.synchronizationMemory()?.created?.count == 1)
         try fixture.restore(former)
         for device in [a, b] { #expect(try await device.synchronize().value.isComplete) }
-        #expect(try titles(b) == ["0", "1", "in the head"])
+        #expect(try b.titles() == ["0", "1", "in the head"])
     }
 
     @Test("A file of this device that only a stale listing lacks is neither created again nor warned of")
     func staleListing() async throws {
         let fixture = try Fixture(password: "correct horse")
         let a = try fixture.device("a")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         try await fixture.writeLargeNotes(1, by: a)
         let segment = try #require(fixture.segments(of: a).first)
         let present = try fixture.files()[segment]
@@ -210,11 +187,11 @@ struct LateFilesTests {
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         for device in [a, b] { _ = try await device.synchronize().value }
         for size in [100_000, 20_000_000] {
-            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(size)', randomblob(\(size)))")
+            try a.insert("\(size)", bytes: size)
             _ = try await a.synchronize().value
         }
         #expect(try await b.synchronize().value.warnings.isEmpty)
-        #expect(try titles(b) == ["100000", "20000000"])
+        #expect(try b.titles() == ["100000", "20000000"])
         #expect(
             reads.withLock { (3...4).contains($0.count) },
             "the large file is rejected once, and its client read again"
@@ -227,11 +204,11 @@ struct LateFilesTests {
     )
     func lostReplica(isOwnHeadHidden: Bool) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         try await settle(all)
         for device in all { _ = try await device.synchronize().value }
-        let expected = try titles(all[1])
-        try insert("unpublished", all[1])
+        let expected = try all[1].titles()
+        try all[1].insert("unpublished")
         try removeReplica(of: all[1])
         let hidden = isOwnHeadHidden ? try hideFiles(of: all[1], fixture) : [:]
         var request = SynchronizationRequest(url: all[1].store)
@@ -245,7 +222,7 @@ struct LateFilesTests {
         // What counts wasn't taken while edits were missing.
         if isOwnHeadHidden { _ = try await all[1].synchronize(request).value }
         for device in all + all { _ = try await device.synchronize().value }
-        for device in all { #expect(try titles(device) == expected.inserted("unpublished"), "\(device.name)") }
+        for device in all { #expect(try device.titles() == expected.inserted("unpublished"), "\(device.name)") }
     }
 
     @Test(
@@ -253,134 +230,126 @@ struct LateFilesTests {
     )
     func damagedReplica() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b")
         try await settle(all)
         for device in all { _ = try await device.synchronize().value }
-        let (expected, former) = (try titles(all[1]), try client(all[1]))
+        let (expected, former) = (try all[1].titles(), try all[1].client())
         try Data(repeating: 7, count: 8192).write(to: #require(all[1].state.replicas().first))
         let hidden = try hideFiles(of: all[1], fixture)
         var request = SynchronizationRequest(url: all[1].store)
         request.rebuildsReplica = true
         let error = await #expect(throws: StoreSyncError.self) { try await all[1].synchronize(request).value }
         #expect(error?.code == .identityTwice && error?.message.contains(former) == true)
-        #expect(try titles(all[1]) == expected)
+        #expect(try all[1].titles() == expected)
         try show(hidden, fixture)
         _ = try await all[1].synchronize(request).value
         for device in all + all { _ = try await device.synchronize().value }
-        for device in all { #expect(try titles(device) == expected, "\(device.name)") }
-        #expect(try client(all[1]) != former)
+        for device in all { #expect(try device.titles() == expected, "\(device.name)") }
+        #expect(try all[1].client() != former)
     }
 
     @Test("A device without edits of its own, too, reads again what its lost replica had read")
     func lostReplicaOfReader() async throws {
         let fixture = try Fixture()
-        let all = try await devices("a", "b", in: fixture)
-        try insert("of a", all[0])
+        let all = try await fixture.devicesWithNotes("a", "b")
+        try all[0].insert("of a")
         for device in all { _ = try await device.synchronize().value }
         try removeReplica(of: all[1])
-        var request = SynchronizationRequest(url: all[1].store)
-        request.takenSide = .remote
-        _ = try await all[1].synchronize(request).value
-        #expect(try titles(all[1]) == ["first", "of a"])
+        _ = try await all[1].synchronize { $0.takenSide = .remote }.value
+        #expect(try all[1].titles() == ["first", "of a"])
     }
 
     @Test("A device that has lost its replica publishes nothing that ends before what it had published")
     func lostReplicaAndRollback() async throws {
         let fixture = try Fixture()
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         try await settle(all)
         let former = try fixture.files()
         for device in all { _ = try await device.synchronize().value }
-        try insert("later", all[0])
+        try all[0].insert("later")
         for device in all { _ = try await device.synchronize().value }
-        let (present, expected) = (try fixture.files(), try titles(all[1]))
+        let (present, expected) = (try fixture.files(), try all[1].titles())
         try removeReplica(of: all[1])
         // A head of a client is older than what this device has read, and this device's own isn't there.
         try fixture.restore(former)
         _ = try hideFiles(of: all[1], fixture)
-        var request = SynchronizationRequest(url: all[1].store)
-        request.takenSide = .both
-        #expect(await code { try await all[1].synchronize(request).value } == .rolledBack)
-        #expect(try fixture.files().keys.filter { try $0.contains("RecentSyncs/\(client(all[1]))-") } == [])
+        #expect(await code { try await all[1].synchronize { $0.takenSide = .both }.value } == .rolledBack)
+        #expect(try fixture.files().keys.filter { try $0.contains("RecentSyncs/\(all[1].client())-") } == [])
         try fixture.restore(present)
-        _ = try await all[1].synchronize(request).value
+        _ = try await all[1].synchronize { $0.takenSide = .both }.value
         for device in all { _ = try await device.synchronize().value }
-        for device in all { #expect(try titles(device) == expected, "\(device.name)") }
+        for device in all { #expect(try device.titles() == expected, "\(device.name)") }
     }
 
     @Test("A restored device captures nothing while its own later edits wait for others, and then continues after them")
     func restoredWithWaitingEdits() async throws {
         let fixture = try Fixture(password: "correct horse")
         // The third device acknowledges nothing, so that nothing is stable.
-        let all = try await devices("a", "b", "silent", in: fixture)
-        let (a, b) = (all[0], all[1])
-        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
-        try FileManager.default.copyItem(at: folder, to: backup)
-        try insert("of a", a)
+        let (a, b) = try await fixture.devicesWithNotes("a", "b", "silent").pair
+        try fixture.copy(b, to: "backup")
+        try a.insert("of a")
         for device in [a, b] { _ = try await device.synchronize().value }
-        try insert("of b after that", b)
+        try b.insert("of b after that")
         _ = try await b.synchronize().value
         let late = try hideFiles(of: a, fixture)
         let restored = try fixture.device("backup")
-        try insert("after the restoration", restored)
+        try restored.insert("after the restoration")
         for _ in 0..<2 {
             let result = try await restored.synchronize().value
-            #expect(try result.publishedChanges == 0 && result.waitingFor.map(\.rawValue).contains(client(restored)))
-            #expect(try titles(restored) == ["after the restoration", "first"])
+            #expect(try result.publishedChanges == 0 && result.waitingFor.map(\.rawValue).contains(restored.client()))
+            #expect(try restored.titles() == ["after the restoration", "first"])
         }
         try show(late, fixture)
         for device in [restored, a, restored] { _ = try await device.synchronize().value }
         let expected = ["after the restoration", "first", "of a", "of b after that"]
-        #expect(try titles(restored) == expected && titles(a) == expected)
+        #expect(try restored.titles() == expected && a.titles() == expected)
     }
 
     @Test("A replica isn't rebuilt while a client's head is hidden: its rows stay in the store")
     func rebuildingLate() async throws {
         let fixture = try Fixture()
-        let all = try await devices("a", "b", "c", in: fixture)
+        let all = try await fixture.devicesWithNotes("a", "b", "c")
         try await settle(all)
         for device in all { _ = try await device.synchronize().value }
-        let expected = try titles(all[1])
+        let expected = try all[1].titles()
         let late = try hideFiles(of: all[2], fixture)
         var request = SynchronizationRequest(url: all[1].store)
         request.rebuildsReplica = true
         let error = await #expect(throws: StoreSyncError.self) { try await all[1].synchronize(request).value }
         #expect(error?.code == .remoteUnavailable)
-        #expect(try error?.message.contains(client(all[2])) == true)
-        #expect(try titles(all[1]) == expected)
+        #expect(try error?.message.contains(all[2].client()) == true)
+        #expect(try all[1].titles() == expected)
         try show(late, fixture)
         _ = try await all[1].synchronize(request).value
-        #expect(try titles(all[1]) == expected)
+        #expect(try all[1].titles() == expected)
     }
 
     @Test("After the remote was put back to before the first synchronization, a device joins what another one began")
     func otherOrigin() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        try insert("first", a)
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try a.insert("first")
         _ = try await a.registerDocument().value
         let before = try fixture.files()
         for device in [a, b] { _ = try await device.synchronize().value }
         try await settle([a, b])
-        let expected = try titles(a)
+        let expected = try a.titles()
         try fixture.restore(before)
         let c = try fixture.device("c")
-        try c.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        try insert("of c", c)
+        try c.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try c.insert("of c")
         _ = try await c.synchronize().value
         for device in [a, b] {
             #expect(await code { try await device.synchronize().value } == .unrelatedStore)
-            var request = SynchronizationRequest(url: device.store)
-            request.takenSide = .both
-            _ = try await device.synchronize(request).value
+            _ = try await device.synchronize { $0.takenSide = .both }.value
         }
         for device in [c, a, b] {
             let result = try await device.synchronize().value
             #expect(result.warnings.isEmpty, "\(result.warnings)")
         }
-        for device in [a, b, c] { #expect(try Set(titles(device)) == Set(expected + ["of c"]), "\(device.name)") }
-        #expect(try titles(a) == titles(c) && titles(b) == titles(c))
+        for device in [a, b, c] { #expect(try Set(device.titles()) == Set(expected + ["of c"]), "\(device.name)") }
+        #expect(try a.titles() == c.titles() && b.titles() == c.titles())
     }
 }
 

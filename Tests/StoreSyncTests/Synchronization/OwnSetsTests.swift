@@ -56,9 +56,7 @@ struct OwnSetsTests {
         let sequence = try #require(memory.sequence)
         #expect(try await keptSets(a) == Array(memory.removed + 1...sequence))
         // It can still build its replica again, and publish what the storage loses.
-        var request = SynchronizationRequest(url: a.store)
-        request.rebuildsReplica = true
-        _ = try await a.synchronize(request).value
+        _ = try await a.synchronize { $0.rebuildsReplica = true }.value
         for path in try fixture.files().keys where path.contains("RecentSyncs/\(memory.client)-") {
             try fixture.put(nil, at: path)
         }
@@ -85,7 +83,7 @@ struct OwnSetsTests {
         #expect(memory.removed == 1)
         #expect(try await keptSets(a) == [2, 3, 4, 5])
         let former = try titles(a)
-        let other = try #require(try b.synchronizationMemory()?.client)
+        let other = try b.client()
         let files = try fixture.files()
         let lost = files.keys.filter {
             $0.contains("RecentSyncs/\(memory.client)-") || $0.contains("WholeStore/\(other)/")

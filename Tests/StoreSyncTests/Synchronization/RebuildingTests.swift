@@ -39,9 +39,7 @@ struct RebuildingTests {
     }
 
     private func rebuild(_ device: Device) async throws -> Synchronization {
-        var request = SynchronizationRequest(url: device.store)
-        request.rebuildsReplica = true
-        return try await device.synchronize(request).value
+        return try await device.synchronize { $0.rebuildsReplica = true }.value
     }
 
     @Test("A replica that is built again keeps numbers, and edits that aren't published")
@@ -54,7 +52,7 @@ struct RebuildingTests {
         #expect(!result.warnings.contains { $0.contains("couldn't be read") }, "\(result.warnings)")
         #expect(try rows(b) == former)
         let replica = try DatabaseQueue(path: #require(b.state.replicas().first).path)
-        let client = try #require(b.synchronizationMemory()?.client)
+        let client = try b.client()
         let origins = try await replica.read {
             try Int.fetchAll($0, sql: "SELECT origin FROM sets WHERE client = ?", arguments: [client])
         }
@@ -73,9 +71,7 @@ struct RebuildingTests {
     @Test("A schema whose change the app has taken back is the newest once the user says so, also for other devices")
     func schemaTakenBack() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         for device in [a, b] { try device.execute("CREATE UNIQUE INDEX titles ON note (title)") }
         try a.execute("INSERT INTO note (title) VALUES ('milk')")
         for device in [a, b] { _ = try await device.synchronize().value }
@@ -103,9 +99,9 @@ struct RebuildingTests {
     @Test("Replicas that merged the same edits to different results are named; built again, they are equal")
     func differing() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER NOT NULL DEFAULT 0)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(
+            sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER NOT NULL DEFAULT 0)"
+        )
         #expect(try await edit(a, b).isEmpty)
         // As if one of them had merged by other rules.
         let url = try #require(b.state.replicas().first)
@@ -171,8 +167,7 @@ struct RebuildingTests {
     func unreachable(isPreview: Bool) async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         let replica = try #require(a.state.replicas().first).path
         try FileManager.default.moveItem(atPath: replica, toPath: replica + ".moved")
         // A link to itself is an error for every user. Permissions wouldn't hold back root.
@@ -248,14 +243,12 @@ struct RebuildingTests {
             _ = try await a.vacuum().value
         }
         try c.execute("INSERT INTO note (title) VALUES ('of c'), ('of c'), ('of c')")
-        var request = SynchronizationRequest(url: c.store)
-        request.isPreview = true
-        let preview = try await c.synchronize(request).value
+        let preview = try await c.synchronize { $0.isPreview = true }.value
         let warning = try #require(preview.warnings.first)
         #expect(preview.warnings.count == 1 && warning.contains("will start over"), "\(preview.warnings)")
         #expect(preview.waitingFor.isEmpty && preview.publishedChanges == 3)
         for device in [c, a] { _ = try await device.synchronize().value }
         let titles = ["first", "of a", "of a", "of a", "of c", "of c", "of c"]
-        for device in [a, c] { #expect(try device.query("SELECT title FROM note ORDER BY 1") == titles) }
+        for device in [a, c] { #expect(try device.titles() == titles) }
     }
 }

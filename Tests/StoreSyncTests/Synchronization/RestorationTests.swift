@@ -14,8 +14,7 @@ struct RestorationTests {
     func otherPath() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         let moved = a.with(store: a.store.deletingLastPathComponent().appending(path: "moved.sqlite"))
         for side in [nil, TakenSide.remote] {
             let request = SynchronizationRequest(url: moved.store, takenSide: side)
@@ -38,13 +37,9 @@ struct RestorationTests {
     )
     func backup(restoration: Restoration) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        _ = try await a.synchronize().value
-        _ = try await b.synchronize().value
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try backUp(a, fixture)
-        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "INSERT INTO note (title) VALUES ('after the backup')")
         _ = try await b.synchronize().value
         var restored = try fixture.device("backup")
         if restoration == .replicaOffline {
@@ -72,12 +67,8 @@ struct RestorationTests {
         #expect(try Set(b.query("SELECT title FROM note")) == expected)
     }
 
-    private func key(of device: Device) -> ApplicationKey {
-        ApplicationKey(remote: device.backend.identity, application: device.application.rawValue)
-    }
-
     private func client(of device: Device) throws -> String? {
-        try device.state.peekClientIdentifier(for: key(of: device))
+        try device.state.peekClientIdentifier(for: device.key)
     }
 
     private func preview(of device: Device) -> SynchronizationRequest {
@@ -98,36 +89,26 @@ struct RestorationTests {
         _ = try await restored.synchronize().value
         #expect(try heads() == published && published.count == 1)
         for device in [restored, b, restored] { _ = try? await device.synchronize().value }
-        for device in [restored, b] { #expect(try titles(device) == ["after the backup", "after the restoration"]) }
+        for device in [restored, b] { #expect(try device.titles() == ["after the backup", "after the restoration"]) }
     }
 
     /// Two devices that have synchronized, and a copy of the first one from before it published a note.
     private func restoredDevice() async throws -> (Fixture, Device, Device) {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try backUp(a, fixture)
-        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "INSERT INTO note (title) VALUES ('after the backup')")
         return (fixture, try fixture.device("backup"), b)
     }
 
     /// Copies everything that a device has to the device “backup”.
     private func backUp(_ device: Device, _ fixture: Fixture) throws {
-        try FileManager.default.copyItem(
-            at: fixture.folder.appending(path: device.name),
-            to: fixture.folder.appending(path: "backup")
-        )
-    }
-
-    private func titles(_ device: Device) throws -> [String] {
-        try device.query("SELECT title FROM note ORDER BY title")
+        try fixture.copy(device, to: "backup")
     }
 
     /// Lets a device continue as another client, as synchronizing another document of the application may.
     private func replaceClient(of device: Device) throws {
-        _ = try device.state.replaceClientIdentifier(for: key(of: device))
+        _ = try device.state.replaceClientIdentifier(for: device.key)
     }
 
     @Test(
@@ -156,11 +137,9 @@ struct RestorationTests {
             DELETE FROM note WHERE title = 'to be deleted';
             """
         )
-        var request = SynchronizationRequest(url: restored.store)
-        request.rebuildsReplica = true
-        _ = try? await restored.synchronize(request).value
+        _ = try? await restored.synchronize { $0.rebuildsReplica = true }.value
         for device in [restored, b, restored] { _ = try? await device.synchronize().value }
-        for device in [restored, b] { #expect(try titles(device) == ["after the backup", "changed"]) }
+        for device in [restored, b] { #expect(try device.titles() == ["after the backup", "changed"]) }
         withExtendedLifetime(fixture) {}
     }
 
@@ -181,16 +160,15 @@ struct RestorationTests {
         }
         try b.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'first')")
         for device in [b, a] { _ = try await device.synchronize().value }
-        try b.execute("UPDATE note SET title = 'second'")
-        _ = try await b.synchronize().value
+        try await b.synchronize(after: "UPDATE note SET title = 'second'")
         dies.withLock { $0 = true }
         await #expect(throws: CancellationError.self) { try await a.synchronize().value }
         dies.withLock { $0 = false }
-        #expect(try titles(a) == ["second"])
+        #expect(try a.titles() == ["second"])
         try replaceClient(of: a)
         try b.execute("UPDATE note SET title = 'third'")
         for device in [b, a, b] { _ = try await device.synchronize().value }
-        for device in [a, b] { #expect(try titles(device) == ["third"]) }
+        for device in [a, b] { #expect(try device.titles() == ["third"]) }
     }
 
     @Test(
@@ -230,7 +208,7 @@ struct RestorationTests {
         try fixture.put(nil, at: partial)
         try a.execute("INSERT INTO note (title) VALUES ('as another client')")
         for device in [a, b, a] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
-        for device in [a, b] { #expect(try titles(device) == ["as another client", "recorded"]) }
+        for device in [a, b] { #expect(try device.titles() == ["as another client", "recorded"]) }
     }
 
     @Test(
@@ -239,9 +217,7 @@ struct RestorationTests {
     )
     func lostHeadOfFormerClient(isOtherHeadOlder: Bool) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         let former = try #require(try client(of: a))
         func heads(of client: String) throws -> [String: Data] {
             try fixture.files().filter { $0.key.contains("RecentSyncs/\(client)-") }
@@ -249,8 +225,7 @@ struct RestorationTests {
         let other = try #require(try client(of: b))
         let old = try heads(of: other)
         for device in [a, b, a] {
-            try device.execute("INSERT INTO note (title) VALUES ('of \(device.name)')")
-            _ = try await device.synchronize().value
+            try await device.synchronize(after: "INSERT INTO note (title) VALUES ('of \(device.name)')")
         }
         let present = try heads(of: other)
         for path in try heads(of: former).keys { try fixture.put(nil, at: path) }
@@ -269,15 +244,14 @@ struct RestorationTests {
         for (path, bytes) in present { try fixture.put(bytes, at: path) }
         let c = try fixture.device("c")
         for device in [a, b, c] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
-        for device in [a, b, c] { #expect(try titles(device) == ["of a", "of a", "of b"], "\(device.name)") }
+        for device in [a, b, c] { #expect(try device.titles() == ["of a", "of a", "of b"], "\(device.name)") }
     }
 
     @Test("A device that has become another client writes the document's origin again if the storage loses it")
     func originAsAnotherClient() async throws {
         let fixture = try Fixture(password: "correct horse")
         let a = try fixture.device("a")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         let origin = try #require(try fixture.files().first { $0.key.hasSuffix("origin.plist") })
         try replaceClient(of: a)
         _ = try await a.synchronize().value
@@ -289,25 +263,20 @@ struct RestorationTests {
     @Test("A preview by a device that has become another client tells what that client will publish")
     func previewAsAnotherClient() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
-        try a.execute("INSERT INTO note (title) VALUES ('published')")
-        _ = try await a.synchronize().value
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try await a.synchronize(after: "INSERT INTO note (title) VALUES ('published')")
         try replaceClient(of: a)
         try a.execute("INSERT INTO note (title) VALUES ('new')")
         let outcome = try await a.synchronize(preview(of: a)).value
         #expect(outcome.publishedChanges == 1 && outcome.sequence == 1)
         for device in [a, b] { _ = try await device.synchronize().value }
-        #expect(try titles(b) == ["new", "published"])
+        #expect(try b.titles() == ["new", "published"])
     }
 
     @Test("Edits that a device publishes as its former client and as another one are all counted")
     func countAsAnotherClient() async throws {
         let fixture = try Fixture()
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try a.execute("INSERT INTO note (title) VALUES ('recorded')")
         #expect(try await a.recordChanges() == 1)
         try replaceClient(of: a)
@@ -341,7 +310,7 @@ struct RestorationTests {
             try await log.restore(entry.number)
         }
         for device in [restored, b] { _ = try await device.synchronize().value }
-        for device in [restored, b] { #expect(try titles(device) == ["after the backup"] + titlesOfRestored) }
+        for device in [restored, b] { #expect(try device.titles() == ["after the backup"] + titlesOfRestored) }
         let there = Set(try fixture.files().keys)
         guard variant >= 4, there.isSuperset(of: heads.keys) else { return }
         // Only the head is left that has a lower number than others that were read.
@@ -369,9 +338,7 @@ struct RestorationTests {
     )
     func replicaOfFormerClient(records: Bool) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try backUp(a, fixture)
         try replaceClient(of: a)
         try a.execute("INSERT INTO note (title) VALUES ('of the new client')")
@@ -382,6 +349,6 @@ struct RestorationTests {
         for device in [restored, b, restored, b] {
             #expect(try await device.synchronize().value.waitingFor.isEmpty)
         }
-        for device in [restored, b] { #expect(try titles(device) == ["after the restoration", "of the new client"]) }
+        for device in [restored, b] { #expect(try device.titles() == ["after the restoration", "of the new client"]) }
     }
 }

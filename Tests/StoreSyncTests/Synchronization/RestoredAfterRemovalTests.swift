@@ -8,10 +8,6 @@ import Testing
 
 @Suite("Devices that lack edits of a client that was removed since", .timeLimit(.minutes(60)))
 struct RestoredAfterRemovalTests {
-    private func titles(_ device: Device) throws -> [String] {
-        try device.query("SELECT title FROM note ORDER BY title")
-    }
-
     /// Whether a head of a client is on the remote.
     private func hasHead(_ client: RemoteIdentifier, _ fixture: Fixture) throws -> Bool {
         try fixture.files().keys.contains { $0.contains("RecentSyncs/\(client)-") }
@@ -24,8 +20,7 @@ struct RestoredAfterRemovalTests {
         fromDocument: Bool = true,
         _ fixture: Fixture
     ) async throws -> (others: [Device], restored: Device) {
-        let all = try await fixture.devicesWithNotes("a", "b", "c")
-        let (a, b, c) = (all[0], all[1], all[2])
+        let (a, b, c) = try await fixture.devicesWithNotes("a", "b", "c").triple
         try b.execute("INSERT INTO note (title) VALUES ('second')")
         for device in [b, a, c] { _ = try await device.synchronize().value }
         try FileManager.default.copyItem(
@@ -34,7 +29,7 @@ struct RestoredAfterRemovalTests {
         )
         try b.execute("INSERT INTO note (title) VALUES ('third')")
         for device in [b, a, c, b] { _ = try await device.synchronize().value }
-        let client = try RemoteIdentifier(#require(try b.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(b.client())
         _ = try await a.remove(client, from: fromDocument ? fixture.document : nil).value
         for device in [a, c, a, c] { _ = try await device.vacuum().value }
         #expect(try !hasHead(client, fixture))
@@ -44,10 +39,8 @@ struct RestoredAfterRemovalTests {
     /// Synchronizes in turn; the restored device may have to continue as another client.
     private func synchronize(_ devices: [Device], rebuilding: Bool = false) async throws {
         for device in devices {
-            var request = SynchronizationRequest(url: device.store)
-            request.rebuildsReplica = rebuilding
             do {
-                _ = try await device.synchronize(request).value
+                _ = try await device.synchronize { $0.rebuildsReplica = rebuilding }.value
             } catch let error as StoreSyncError {
                 #expect(device.name == "backup" && error.code == .identityTwice, "\(device.name): \(error)")
             }
@@ -64,16 +57,14 @@ struct RestoredAfterRemovalTests {
     func restoredDeviceWithoutEdits() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (others, restored) = try await restoredDevice("c", fixture)
-        var preview = SynchronizationRequest(url: restored.store)
-        preview.isPreview = true
-        let warnings = try await restored.synchronize(preview).value.warnings
+        let warnings = try await restored.synchronize { $0.isPreview = true }.value.warnings
         #expect(warnings.contains { $0.contains("will start over with a store") }, "\(warnings)")
         for _ in 0..<2 {
             let result = try await restored.synchronize().value
             #expect(result.waitingFor.isEmpty, "\(result)")
         }
         _ = try await others[0].synchronize().value
-        for device in [restored, others[0]] { #expect(try titles(device) == ["first", "second", "third"]) }
+        for device in [restored, others[0]] { #expect(try device.titles() == ["first", "second", "third"]) }
         #expect(try await voidEdits(restored).isEmpty)
         #expect(try await others[0].verify().value.problems.isEmpty)
     }
@@ -85,7 +76,7 @@ struct RestoredAfterRemovalTests {
         try restored.execute("INSERT INTO note (title) VALUES ('unpublished')")
         try await synchronize([restored, restored, restored, others[0], restored, others[0]])
         for device in [restored, others[0]] {
-            #expect(try titles(device) == ["first", "second", "third", "unpublished"], "\(device.name)")
+            #expect(try device.titles() == ["first", "second", "third", "unpublished"], "\(device.name)")
         }
         #expect(try await voidEdits(restored).isEmpty)
         #expect(try await others[0].verify().value.problems.isEmpty)
@@ -107,7 +98,7 @@ struct RestoredAfterRemovalTests {
         try await synchronize([restored, restored] + others + [restored] + others)
         for device in [restored] + others {
             let expected = ["first", "second", "third"] + (edits ? ["unpublished"] : [])
-            #expect(try titles(device) == expected, "\(device.name)")
+            #expect(try device.titles() == expected, "\(device.name)")
         }
     }
 
@@ -119,11 +110,10 @@ struct RestoredAfterRemovalTests {
     @Test("A device that was offline gets the edits of a client that was removed meanwhile", arguments: Hidden.allCases)
     func offline(hidden: Hidden) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await fixture.devicesWithNotes("a", "b", "c")
-        let (a, b, c) = (all[0], all[1], all[2])
+        let (a, b, c) = try await fixture.devicesWithNotes("a", "b", "c").triple
         try b.execute("INSERT INTO note (title) VALUES ('second')")
         for device in [b, a] { _ = try await device.synchronize().value }
-        let client = try RemoteIdentifier(#require(try b.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(b.client())
         _ = try await a.remove(client, from: fixture.document).value
         let former = try fixture.files()
         _ = try await a.vacuum().value
@@ -139,10 +129,10 @@ struct RestoredAfterRemovalTests {
             #expect(error?.message.contains("Edits of \(client) were removed from the log") == true, "\(error as Any)")
         } else {
             _ = try await c.synchronize().value
-            #expect(try titles(c) == ["first", "second"])
+            #expect(try c.titles() == ["first", "second"])
         }
         for (path, bytes) in hiddenFiles where path.contains("RecentSyncs/") { try fixture.put(bytes, at: path) }
         for device in [c, a] { _ = try await device.synchronize().value }
-        for device in [c, a] { #expect(try titles(device) == ["first", "second"]) }
+        for device in [c, a] { #expect(try device.titles() == ["first", "second"]) }
     }
 }

@@ -25,8 +25,7 @@ struct SeveralDocumentsTests {
         let journal = try RemoteIdentifier("journal")
         let other = a.with(document: journal, store: fixture.folder.appending(path: "journal.sqlite"))
         for device in [a, other] {
-            try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
-            _ = try await device.synchronize().value
+            try await device.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
         }
         return (a, other)
     }
@@ -176,8 +175,7 @@ struct SeveralDocumentsTests {
     func hotJournal() async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
         let replica = try #require(a.state.replicas().first)
         let program = try SQLProgram(opening: replica)
         // With such a small cache, the changed pages are written to the file before the commit.
@@ -208,9 +206,7 @@ struct SeveralDocumentsTests {
     )
     func otherApplication(isCreatedByOther: Bool) async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
         _ = try await b.removeApplication().value
         if isCreatedByOther { _ = try await fixture.device("c").register().value }
         #expect(a.state.replicas().count == 1)
@@ -221,10 +217,10 @@ struct SeveralDocumentsTests {
     @Test("A client that was removed and has merged its store since creates a removed document again with it")
     func recreationByARemovedClient() async throws {
         let fixture = try Fixture()
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('a')")
-        for device in [a, b] { _ = try await device.synchronize().value }
-        let client = try RemoteIdentifier(#require(a.synchronizationMemory()?.client))
+        let (a, b) = try await fixture.pair(
+            sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('a')"
+        )
+        let client = try RemoteIdentifier(a.client())
         _ = try await b.remove(client, from: fixture.document).value
         try a.execute("INSERT INTO note (title) VALUES ('later')")
         for device in [a, b] { _ = try await device.synchronize().value }

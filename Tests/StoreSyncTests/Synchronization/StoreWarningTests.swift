@@ -11,15 +11,13 @@ struct StoreWarningTests {
     @Test("A row that the store refuses is named in a warning, and the device's own edits are published")
     func refusedRow() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute(
-            """
-            CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);
-            CREATE TABLE pair (id INTEGER PRIMARY KEY, first INT REFERENCES person, second INT REFERENCES person,
-                CHECK (first < second))
-            """
+        let (a, b) = try await fixture.pair(
+            sharing: """
+                CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE TABLE pair (id INTEGER PRIMARY KEY, first INT REFERENCES person, second INT REFERENCES person,
+                    CHECK (first < second))
+                """
         )
-        for device in [a, b] { _ = try await device.synchronize().value }
         try b.execute("INSERT INTO person VALUES (1, 'Zoe'), (10, 'Yan')")
         try a.execute("INSERT INTO person VALUES (1, 'Ada'), (2, 'Bob'); INSERT INTO pair VALUES (1, 1, 2)")
         _ = try await a.synchronize().value
@@ -53,7 +51,7 @@ struct StoreWarningTests {
             """
         )
         let rules = SyncRules(excludedTables: ["draft"])
-        let first = try await a.synchronize(SynchronizationRequest(url: a.store, rules: rules)).value.warnings
+        let first = try await a.synchronize { $0.rules = rules }.value.warnings
         #expect(first.count == 1 && first[0].contains(": artist, slot, tag. Run storesync check"), "\(first)")
         #expect(try await b.synchronize().value.warnings == first)
         for device in [a, b] { #expect(try await device.synchronize().value.warnings.isEmpty) }
@@ -142,9 +140,7 @@ struct StoreWarningTests {
     @Test("A search index whose tokenizer only the app has is named in a warning, and the rows are written")
     func staleSearchIndex() async throws {
         let fixture = try Fixture()
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try b.execute(
             """
             CREATE VIRTUAL TABLE search USING fts5 (title, content = note, content_rowid = id);
@@ -153,8 +149,7 @@ struct StoreWarningTests {
             PRAGMA writable_schema = RESET;
             """
         )
-        try a.execute("INSERT INTO note VALUES (1, 'milk')")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "INSERT INTO note VALUES (1, 'milk')")
         let warnings = try await b.synchronize().value.warnings
         #expect(warnings.contains { $0.contains("The index search is out of date") }, "\(warnings)")
         #expect(try b.query("SELECT title FROM note") == ["milk"])

@@ -13,26 +13,23 @@ import ThreadSupport
 extension StoreWatchTests {
     @Test("A watch waits for a missing store after its first success; before that, it ends with the error")
     func missingStore() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let missing = StoreSyncError(StoreChangesError(missingStore: URL(filePath: "/test.sqlite")))
-            let task = try scene.start()
+            try scene.start()
             try await scene.pass(10)
-            scene.state.withLock { $0.outcomes = Array(repeating: .failure(missing), count: 6) }
+            scene.outcomes = Array(repeating: .failure(missing), count: 6)
             scene.changeStore()
             try await scene.pass(50)
             let waits = [1, 2, 4, 8, 16, 32].flatMap { ["began", "storeNotFound \($0)"] }
             try #require(scene.events == ["began", "synchronized"] + waits)
-            scene.state.withLock { $0.outcomes = [] }
+            scene.outcomes = []
             scene.changeStore()
             try await scene.pass(5)
             try #require(scene.events.suffix(2) == ["began", "synchronized"], "the store's return ends the wait")
-            task.cancel()
-            try await task.value
-            scene.state.withLock { $0.outcomes = [.failure(missing)] }
-            let first = try scene.start()
-            let error = await #expect(throws: StoreSyncError.self) { try await first.value }
-            try #require(error?.code == .storeNotFound)
+            try await scene.stop()
+            scene.outcomes = [.failure(missing)]
+            try scene.start()
+            try await scene.expectEnd(.storeNotFound)
         }
     }
 
@@ -40,19 +37,17 @@ extension StoreWatchTests {
         "A watch ends with the error of a store that is there and can't be synchronized, also after its first success"
     )
     func unusableStore() async throws {
-        try await Simulation.run(seed: 1) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore(seeds: 1..<2) { scene in
+            try scene.start()
             try await scene.pass(10)
             let unusable = StoreChangesError(
                 .storeNotFound,
                 "The test's store is encrypted.",
                 cause: DatabaseError(resultCode: .SQLITE_NOTADB)
             )
-            scene.state.withLock { $0.outcomes = [.failure(StoreSyncError(unusable))] }
+            scene.outcomes = [.failure(StoreSyncError(unusable))]
             scene.changeStore()
-            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
-            try #require(error?.code == .storeNotFound)
+            try await scene.expectEnd(.storeNotFound)
         }
     }
 

@@ -44,6 +44,8 @@ final class WatchScene: Sendable {
         var warnings: [String] = []
         /// Why the system doesn't watch the store.
         var refusal: (any Error & Sendable)?
+        /// What watches.
+        var task: Task<Void, any Error>?
     }
 
     let simulation: Simulation
@@ -70,8 +72,21 @@ final class WatchScene: Sendable {
         )
     }
 
-    /// Starts to watch, in a task that returns how the watch ended.
-    func start(signalsRemoteChanges: Bool = false) throws -> Task<Void, any Error> {
+    /// Runs `body` with a scene in the order of each seed; what watches then is stopped, and doesn't fail.
+    static func explore(
+        seeds: Range<UInt64> = 0..<20,
+        function: String = #function,
+        _ body: @escaping @Sendable (WatchScene) async throws -> Void
+    ) async throws {
+        try await Simulation.explore(seeds: seeds, function: function) { simulation in
+            let scene = WatchScene(simulation)
+            try await body(scene)
+            try await scene.stop()
+        }
+    }
+
+    /// Starts to watch.
+    func start(signalsRemoteChanges: Bool = false) throws {
         let idle = try Self.synchronization()
         let clock = simulation.clock
         let environment = WatchEnvironment(
@@ -111,7 +126,7 @@ final class WatchScene: Sendable {
             isDiskFull: { [state] in state.withLock(\.isDiskFull) }
         )
         let watch = StoreWatch(environment: environment, policy: WatchPolicy())
-        return Task { [state] in
+        let task = Task { [state] in
             for try await event in watch {
                 if case .synchronized(let result) = event { state.withLock { $0.warnings += result.warnings } }
                 let text =
@@ -123,6 +138,27 @@ final class WatchScene: Sendable {
                 state.withLock { $0.events.append(text) }
             }
         }
+        state.withLock { $0.task = task }
+    }
+
+    /// Cancels what watches, if it still does, and throws the error with which it ends.
+    func stop() async throws {
+        let task = state.withLock { $0.task.take() }
+        task?.cancel()
+        try await task?.value
+    }
+
+    /// Expects that what watches ends by itself, with an error of this code.
+    func expectEnd(_ code: StoreSyncError.Code, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let task = try #require(state.withLock { $0.task.take() }, sourceLocation: sourceLocation)
+        let error = await #expect(throws: StoreSyncError.self, sourceLocation: sourceLocation) { try await task.value }
+        try #require(error?.code == code, sourceLocation: sourceLocation)
+    }
+
+    /// How the next synchronizations end; those after them change nothing.
+    var outcomes: [Result<Synchronization, StoreSyncError>] {
+        get { state.withLock(\.outcomes) }
+        set { state.withLock { $0.outcomes = newValue } }
     }
 
     func changeStore() { state.withLock { $0.onChange }?() }
@@ -137,31 +173,25 @@ final class WatchScene: Sendable {
 
 @Suite("Watching a store", .timeLimit(.minutes(60)))
 struct StoreWatchTests {
-    static let seeds: Range<UInt64> = 0..<20
-
     @Test("Changes during a synchronization lead to exactly one more, and what changes nothing leads to none")
     func coalescing() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore { scene in
+            try scene.start()
             try await scene.pass(10)
             try #require(scene.synchronizations == [0])
             for _ in 0..<5 { scene.changeStore() }
-            try await simulation.clock.sleep(for: .milliseconds(700))
+            try await scene.simulation.clock.sleep(for: .milliseconds(700))
             for _ in 0..<5 { scene.changeStore() }
             try await scene.pass(1800)
             try #require(scene.synchronizations == [0, 10, 11])
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("While the system watches no more files, a warning says so once, and the store is checked every minute")
     func watchLimit() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             scene.state.withLock { $0.refusal = POSIXError(.ENOSPC) }
-            let task = try scene.start()
+            try scene.start()
             try await scene.pass(1000)
             try #require(scene.synchronizations.count > 10)
             let warnings = scene.state.withLock(\.warnings)
@@ -175,18 +205,15 @@ struct StoreWatchTests {
             scene.changeStore()
             try await scene.pass(2)
             try #require(scene.synchronizations.count == count + 1)
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("News of other devices lead to a synchronization, and this device's own heads don't")
     func heads() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let other = SyncHeadName(client: try RemoteIdentifier("other"), sequence: 1, number: 2)
             let own = SyncHeadName(client: try RemoteIdentifier("me"), sequence: 1, number: 2)
-            let task = try scene.start()
+            try scene.start()
             try await scene.pass(10)
             scene.state.withLock { $0.heads = [own.name, "garbage"] }
             try await scene.pass(1000)
@@ -196,17 +223,14 @@ struct StoreWatchTests {
             scene.state.withLock { $0.heads = [own.name, other.name] }
             try await scene.pass(61)
             try #require(scene.synchronizations.count == 2)
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("A listing without this device's recent sync leads to one synchronization, since the client may be removed")
     func removal() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let own = SyncHeadName(client: try RemoteIdentifier("me"), sequence: 1, number: 2)
-            let task = try scene.start()
+            try scene.start()
             try await scene.pass(10)
             scene.state.withLock { $0.heads = [own.name, "me.recentsync"] }
             try await scene.pass(1000)
@@ -216,29 +240,25 @@ struct StoreWatchTests {
             try #require(scene.synchronizations.count == 2)
             try await scene.pass(1000)
             try #require(scene.synchronizations.count == 2)
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("A temporary failure is told and retried, and any other ends the watch with its error")
     func failures() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let unavailable = StoreSyncError(.remoteUnavailable, "The test's remote is away.")
             let busy = StoreSyncError(.busy, "The test's store is busy.")
             let replaced = StoreSyncError(.storeReplaced, "The test's store was replaced.")
-            scene.state.withLock { $0.outcomes = [.failure(unavailable), .failure(busy)] }
-            let task = try scene.start()
+            scene.outcomes = [.failure(unavailable), .failure(busy)]
+            try scene.start()
             try await scene.pass(100)
             try #require(
                 scene.events == ["began", "remoteUnavailable 1", "began", "busy 2", "began", "synchronized"]
             )
             try #require(scene.synchronizations == [0, 2, 5])
-            scene.state.withLock { $0.outcomes = [.failure(replaced)] }
+            scene.outcomes = [.failure(replaced)]
             scene.changeStore()
-            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
-            try #require(error?.code == .storeReplaced)
+            try await scene.expectEnd(.storeReplaced)
         }
     }
 
@@ -249,15 +269,12 @@ struct StoreWatchTests {
         ]
     )
     func arriving(code: StoreSyncError.Code) async throws {
-        try await Simulation.run(seed: 1) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore(seeds: 1..<2) { scene in
             let error = StoreSyncError(code, "The test's remote is older.")
-            scene.state.withLock { $0.outcomes = [.failure(error), .failure(error)] }
-            let task = try scene.start()
+            scene.outcomes = [.failure(error), .failure(error)]
+            try scene.start()
             try await scene.pass(100)
             try #require(scene.events == ["began", "\(code) 1", "began", "\(code) 2", "began", "synchronized"])
-            task.cancel()
-            try await task.value
         }
     }
 
@@ -279,20 +296,18 @@ struct StoreWatchTests {
         arguments: fullDisks
     )
     func fullDisk(full: StoreSyncError) async throws {
-        try await Simulation.run(seed: 1) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore(seeds: 1..<2) { scene in
+            try scene.start()
             try await scene.pass(10)
-            scene.state.withLock { $0.outcomes = [.failure(full), .failure(full)] }
+            scene.outcomes = [.failure(full), .failure(full)]
             scene.changeStore()
             try await scene.pass(50)
             let waits = ["began", "cannotWrite 1", "began", "cannotWrite 2", "began", "synchronized"]
             try #require(scene.events == ["began", "synchronized"] + waits)
-            task.cancel()
-            try await task.value
-            scene.state.withLock { $0.outcomes = [.failure(full)] }
-            let first = try scene.start()
-            await #expect(throws: StoreSyncError.self) { try await first.value }
+            try await scene.stop()
+            scene.outcomes = [.failure(full)]
+            try scene.start()
+            try await scene.expectEnd(.cannotWrite)
         }
     }
 
@@ -301,9 +316,8 @@ struct StoreWatchTests {
         arguments: [ResultCode.SQLITE_IOERR_WRITE, .SQLITE_IOERR_SHMOPEN, .SQLITE_CANTOPEN]
     )
     func ambiguousFailure(code: ResultCode) async throws {
-        try await Simulation.run(seed: 1) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore(seeds: 1..<2) { scene in
+            try scene.start()
             try await scene.pass(10)
             let failure = Self.failedWrite(code)
             scene.state.withLock { ($0.outcomes, $0.isDiskFull) = ([.failure(failure)], true) }
@@ -312,42 +326,35 @@ struct StoreWatchTests {
             try #require(scene.events.suffix(4) == ["began", "cannotWrite 1", "began", "synchronized"])
             scene.state.withLock { ($0.outcomes, $0.isDiskFull) = ([.failure(failure)], false) }
             scene.changeStore()
-            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
-            try #require(error?.code == .cannotWrite)
+            try await scene.expectEnd(.cannotWrite)
         }
     }
 
     @Test("A change of the store that the system didn't report is found after at most a minute")
     func unnoticedChange() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore { scene in
+            try scene.start()
             try await scene.pass(1000)
             try #require(scene.synchronizations == [0])
             scene.state.withLock { $0.hasUnnoticedChange = true }
             try await scene.pass(61)
             try #require(scene.synchronizations.count == 2)
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("A store that comes back while it's synchronized is found after the failure, and hastens the retry")
     func unnoticedReturn() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let missing = StoreSyncError(StoreChangesError(missingStore: URL(filePath: "/test.sqlite")))
-            let task = try scene.start()
+            try scene.start()
             try await scene.pass(10)
-            scene.state.withLock { $0.outcomes = Array(repeating: .failure(missing), count: 5) }
+            scene.outcomes = Array(repeating: .failure(missing), count: 5)
             scene.changeStore()
             try await scene.pass(15)
             try #require(scene.events.last == "storeNotFound 8")
             scene.state.withLock { $0.hasUnnoticedChange = true }
             try await scene.pass(10)
             try #require(scene.events.suffix(3) == ["storeNotFound 16", "began", "synchronized"])
-            task.cancel()
-            try await task.value
         }
     }
 
@@ -360,114 +367,95 @@ struct StoreWatchTests {
         arguments: refusals
     )
     func refusal(refused: StoreSyncError) async throws {
-        try await Simulation.run(seed: 1) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore(seeds: 1..<2) { scene in
+            try scene.start()
             try await scene.pass(10)
-            scene.state.withLock { $0.outcomes = [.failure(refused)] }
+            scene.outcomes = [.failure(refused)]
             scene.changeStore()
             try await scene.pass(50)
             let retry = ["began", "\(refused.code) 1", "began", "synchronized"]
             try #require(scene.events == ["began", "synchronized"] + retry)
-            task.cancel()
-            try await task.value
-            scene.state.withLock { $0.outcomes = [.failure(refused)] }
-            let first = try scene.start()
-            let error = await #expect(throws: StoreSyncError.self) { try await first.value }
-            try #require(error?.code == refused.code)
+            try await scene.stop()
+            scene.outcomes = [.failure(refused)]
+            try scene.start()
+            try await scene.expectEnd(refused.code)
         }
     }
 
     @Test("The eighth refusal since the last success ends a watch, whatever else fails in between")
     func lastingRefusal() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore { scene in
+            try scene.start()
             try await scene.pass(10)
             let unavailable = StoreSyncError(.remoteUnavailable, "The test's remote is away.")
             let seven = Array(repeating: Result<Synchronization, StoreSyncError>.failure(Self.refusals[0]), count: 7)
-            scene.state.withLock { $0.outcomes = seven + [.failure(unavailable)] }
+            scene.outcomes = seven + [.failure(unavailable)]
             scene.changeStore()
             try await scene.pass(1000)
             try #require(scene.events.last == "synchronized", "the seventh is retried")
-            scene.state.withLock { $0.outcomes = seven + [.failure(unavailable), .failure(Self.refusals[0])] }
+            scene.outcomes = seven + [.failure(unavailable), .failure(Self.refusals[0])]
             scene.changeStore()
-            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
-            try #require(error?.code == .remoteUnauthorized)
-            try #require(scene.state.withLock(\.outcomes).isEmpty)
+            try await scene.expectEnd(.remoteUnauthorized)
+            try #require(scene.outcomes.isEmpty)
         }
     }
 
     @Test("What is in use is tried again after a change of the store or of the remote", arguments: [true, false])
     func inUse(isStoreChange: Bool) async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let busy = StoreSyncError(.busy, "The test's document is in use.")
-            scene.state.withLock { $0.outcomes = Array(repeating: .failure(busy), count: 7) }
-            let task = try scene.start(signalsRemoteChanges: true)
+            scene.outcomes = Array(repeating: .failure(busy), count: 7)
+            try scene.start(signalsRemoteChanges: true)
             try await scene.pass(80)
             try #require(scene.events.last == "busy 64")
             if isStoreChange { scene.changeStore() } else { scene.changeRemote() }
             try await scene.pass(5)
             try #require(scene.events.suffix(2) == ["began", "synchronized"])
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("A file that may not be written ends a watch", arguments: [EACCES, EROFS])
     func notAllowed(code: Int32) async throws {
-        try await Simulation.run(seed: 1) { simulation in
-            let scene = WatchScene(simulation)
-            let task = try scene.start()
+        try await WatchScene.explore(seeds: 1..<2) { scene in
+            try scene.start()
             try await scene.pass(10)
-            scene.state.withLock { $0.outcomes = [.failure(StoreSyncError(writing: "test.sqlite", errno: code))] }
+            scene.outcomes = [.failure(StoreSyncError(writing: "test.sqlite", errno: code))]
             scene.changeStore()
-            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
-            try #require(error?.code == .cannotWrite)
+            try await scene.expectEnd(.cannotWrite)
         }
     }
 
     @Test("Edits that wait for files that are arriving are tried again")
     func incompleteness() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let waiting = try WatchScene.synchronization(isComplete: false)
-            scene.state.withLock { $0.outcomes = [.success(waiting), .success(waiting)] }
-            let task = try scene.start()
+            scene.outcomes = [.success(waiting), .success(waiting)]
+            try scene.start()
             try await scene.pass(1000)
             try #require(scene.synchronizations == [0, 2, 5])
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("A warning that says nothing about files of other devices leads to no retry")
     func lastingWarning() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
+        try await WatchScene.explore { scene in
             let warned = try WatchScene.synchronization(warnings: ["The test's store refuses a row."])
-            scene.state.withLock { $0.outcomes = [.success(warned)] }
-            let task = try scene.start()
+            scene.outcomes = [.success(warned)]
+            try scene.start()
             try await scene.pass(1000)
             try #require(scene.synchronizations == [0])
-            task.cancel()
-            try await task.value
         }
     }
 
     @Test("A watch that is cancelled ends; during a synchronization, it cancels that and throws")
     func cancellation() async throws {
-        try await Simulation.explore(seeds: Self.seeds) { simulation in
-            let scene = WatchScene(simulation)
-            let waiting = try scene.start()
+        try await WatchScene.explore { scene in
+            try scene.start()
             try await scene.pass(10)
-            waiting.cancel()
-            try await waiting.value
-            let synchronizing = try scene.start()
-            try await simulation.clock.sleep(for: .milliseconds(500))
-            synchronizing.cancel()
-            await #expect(throws: CancellationError.self) { try await synchronizing.value }
+            try await scene.stop()
+            try scene.start()
+            try await scene.simulation.clock.sleep(for: .milliseconds(500))
+            await #expect(throws: CancellationError.self) { try await scene.stop() }
             try #require(scene.events == ["began", "synchronized", "began"])
         }
     }
@@ -500,10 +488,7 @@ struct StoreWatchTests {
     @Test("Two devices that watch a folder get each other's edits, and then both are quiet")
     func twoDevices() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        _ = try await a.synchronize().value
-        _ = try await b.synchronize().value
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         // Not through the manager's operations: the devices of the fixture register in their own way.
         let (results, continuation) = AsyncStream.makeStream(of: (String, Synchronization).self)
         let tasks = [a, b].map { device in
@@ -533,8 +518,8 @@ struct StoreWatchTests {
         }
         for task in tasks { task.cancel() }
         for task in tasks { _ = await task.result }
-        #expect(try a.query("SELECT title FROM note ORDER BY title") == ["of a", "of a", "of b"])
-        #expect(try b.query("SELECT title FROM note ORDER BY title") == ["of a", "of a", "of b"])
+        #expect(try a.titles() == ["of a", "of a", "of b"])
+        #expect(try b.titles() == ["of a", "of a", "of b"])
         // The author's synchronization, the reader's, and a further one of each after the former edit.
         #expect(counts.allSatisfy { $0 <= 8 }, "\(counts)")
     }

@@ -11,8 +11,7 @@ struct SynchronizationAttackTests {
     /// Two devices that have synchronized, and the titles of their notes.
     private func devices(_ fixture: Fixture) async throws -> (Device, Device) {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         _ = try await b.synchronize().value
         return (a, b)
     }
@@ -53,8 +52,7 @@ struct SynchronizationAttackTests {
         let (a, b) = try await devices(fixture)
         let c = try fixture.device("c")
         _ = try await c.synchronize().value
-        try a.execute("INSERT INTO note (title, bytes) VALUES ('large', randomblob(100000))")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "INSERT INTO note (title, bytes) VALUES ('large', randomblob(100000))")
         try c.execute("INSERT INTO note (title) VALUES ('small')")
         let files = try fixture.files()
         let segment = try #require(files.first { $0.key.hasSuffix(".syncchg") })
@@ -73,8 +71,7 @@ struct SynchronizationAttackTests {
     func lostHead() async throws {
         let fixture = try Fixture()
         let (a, _) = try await devices(fixture)
-        try a.execute("INSERT INTO note (title) VALUES ('of a')")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "INSERT INTO note (title) VALUES ('of a')")
         for (path, _) in try heads(fixture) { try fixture.put(nil, at: path) }
         _ = try await a.synchronize().value
         let c = try fixture.device("c")
@@ -90,35 +87,16 @@ struct SynchronizationAttackTests {
             if step == "captured", dies.withLock(\.self) { throw CancellationError() }
         }
         let b = try fixture.device("b")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
-        _ = try await a.synchronize().value
-        try a.execute("INSERT INTO note (title, bytes) VALUES ('published', randomblob(100000))")
-        _ = try await a.synchronize().value
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try await a.synchronize(after: "INSERT INTO note (title, bytes) VALUES ('published', randomblob(100000))")
         try a.execute("INSERT INTO note (title) VALUES ('captured')")
         dies.withLock { $0 = true }
         await #expect(throws: CancellationError.self) { try await a.synchronize().value }
         dies.withLock { $0 = false }
-        _ = try a.state.replaceClientIdentifier(
-            for: ApplicationKey(remote: a.backend.identity, application: a.application.rawValue)
-        )
-        try a.execute("INSERT INTO note (title) VALUES ('of the new client')")
-        _ = try await a.synchronize().value
+        _ = try a.state.replaceClientIdentifier(for: a.key)
+        try await a.synchronize(after: "INSERT INTO note (title) VALUES ('of the new client')")
         _ = try await b.synchronize().value
         #expect(try titles(b) == ["published", "captured", "of the new client"])
         #expect(try await a.verify().value.problems.isEmpty)
-    }
-
-    @Test("A synchronized store that is gone is an error, and another state directory creates it again")
-    func missingStore() async throws {
-        let fixture = try Fixture()
-        let (a, b) = try await devices(fixture)
-        try a.execute("INSERT INTO note (title) VALUES ('of a')")
-        _ = try await a.synchronize().value
-        _ = try await b.synchronize().value
-        try FileManager.default.removeItem(at: b.store)
-        #expect(await code { try await b.synchronize().value } == .storeNotFound)
-        let again = try fixture.device("again")
-        _ = try await again.synchronize().value
-        #expect(try titles(again) == ["of a"])
     }
 }

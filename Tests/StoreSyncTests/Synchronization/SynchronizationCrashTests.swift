@@ -149,7 +149,7 @@ struct SynchronizationCrashTests {
         #expect(try a.synchronizationMemory()?.segments.count == (isRestored ? 1 : 4))
         for device in [b, a] { #expect(try await device.synchronize().value.warnings.isEmpty) }
         for device in [a, b] {
-            let titles = try device.query("SELECT title FROM note ORDER BY title")
+            let titles = try device.titles()
             #expect(titles == (isRestored ? ["4"] : ["1", "2", "3", "4"]), "\(device.name)")
         }
     }

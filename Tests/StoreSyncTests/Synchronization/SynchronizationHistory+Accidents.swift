@@ -54,7 +54,7 @@ extension SynchronizationHistory {
 
     /// Some heads, some files with older edits, some baselines, and where the change sets begin.
     private func hidden() async throws -> [RemotePath] {
-        let document = ApplicationHierarchy(fixture.application).document(fixture.document)
+        let document = fixture.hierarchy.document(fixture.document)
         var paths = [document.syncOrigin]
         for client in try await place.list(document.wholeStores) ?? [] {
             let directory = try document.wholeStores.appending(client.name)

@@ -106,9 +106,7 @@ extension TakenSideTests {
         #expect(try content(c).contains { $0.hasPrefix("note later") }, "the newest store was pulled")
         // With the former store, the pulled rows would be taken for edits.
         if isEdited { try c.execute("INSERT INTO note VALUES (NULL, 1, 'of c')") }
-        var preview = SynchronizationRequest(url: c.store)
-        preview.isPreview = true
-        #expect(await code { try await c.synchronize(preview).value } == .storeReplaced)
+        #expect(await code { try await c.synchronize { $0.isPreview = true }.value } == .storeReplaced)
         for _ in 0..<2 { #expect(await code { try await c.synchronize().value } == .storeReplaced) }
         _ = try await take(.remote, c)
         try await expectOneNote(a, b, c)

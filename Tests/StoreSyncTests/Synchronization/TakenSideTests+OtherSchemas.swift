@@ -9,8 +9,6 @@ import Testing
 extension TakenSideTests {
     private static let note = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
 
-    private func titles(_ device: Device) throws -> [String] { try device.query("SELECT title FROM note ORDER BY 1") }
-
     @Test(
         "A device joins with own rows and a newer app; the other devices get its rows once they are updated",
         arguments: [TakenSide.local, .both]
@@ -29,7 +27,7 @@ extension TakenSideTests {
         try await synchronize(a, b, a)
         let expected = side == .local ? ["of b"] : ["of a", "of b"]
         for device in [a, b] {
-            #expect(try titles(device) == expected)
+            #expect(try device.titles() == expected)
             let result = try await device.synchronize().value
             #expect(result.publishedChanges == 0 && result.waitingFor.isEmpty && result.warnings.isEmpty)
         }
@@ -50,6 +48,6 @@ extension TakenSideTests {
         #expect(try await a.vacuum().value.isBaselineWritten)
         _ = try await take(.both, b)
         try await synchronize(a, b)
-        for device in [a, b] { #expect(try titles(device) == ["edited", "of a", "of b"]) }
+        for device in [a, b] { #expect(try device.titles() == ["edited", "of a", "of b"]) }
     }
 }

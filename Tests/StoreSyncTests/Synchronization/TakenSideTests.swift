@@ -52,7 +52,7 @@ struct TakenSideTests {
     }
 
     func take(_ side: TakenSide, _ device: Device) async throws -> Synchronization {
-        try await device.synchronize(SynchronizationRequest(url: device.store, takenSide: side)).value
+        try await device.synchronize { $0.takenSide = side }.value
     }
 
     func asides(_ device: Device) throws -> [String] {
@@ -77,8 +77,7 @@ struct TakenSideTests {
     func restoredState() async throws {
         let fixture = try Fixture()
         let (a, _) = try await devices(fixture)
-        let folder = fixture.folder.appending(path: a.name)
-        try FileManager.default.copyItem(at: folder, to: fixture.folder.appending(path: "backup"))
+        try fixture.copy(a, to: "backup")
         let backup = try fixture.device("backup")
         try a.execute("INSERT INTO note VALUES (9, 2, 'later')")
         try await synchronize(a)
@@ -354,8 +353,7 @@ struct TakenSideTests {
         try FileManager.default.moveItem(at: a.store, to: aside)
         try a.execute("CREATE TABLE photo (id INTEGER PRIMARY KEY)")
         for side in [nil] + TakenSide.allCases {
-            let request = SynchronizationRequest(url: a.store, takenSide: side)
-            #expect(await code { try await a.synchronize(request).value } == .storeReplaced)
+            #expect(await code { try await a.synchronize { $0.takenSide = side }.value } == .storeReplaced)
         }
         try FileManager.default.removeItem(at: a.store)
         try FileManager.default.moveItem(at: aside, to: a.store)
@@ -373,10 +371,10 @@ struct TakenSideTests {
         try a.execute(Self.schema)
         try a.execute("INSERT INTO word VALUES ('of a')")
         let rules = SyncRules(excludedTables: ["word"])
-        _ = try await a.synchronize(SynchronizationRequest(url: a.store, rules: rules)).value
+        _ = try await a.synchronize { $0.rules = rules }.value
         try await synchronize(b)
         try a.execute("INSERT INTO word VALUES ('only here'); INSERT INTO setting VALUES ('font', 'serif')")
-        #expect(try await a.synchronize(SynchronizationRequest(url: a.store, rules: rules)).value.publishedChanges == 1)
+        #expect(try await a.synchronize { $0.rules = rules }.value.publishedChanges == 1)
         _ = try await ConflictLog(ofStoreAt: a.store, state: a.state).entries()
         #expect(try await a.synchronize().value.publishedChanges == 0)
         try await synchronize(b)

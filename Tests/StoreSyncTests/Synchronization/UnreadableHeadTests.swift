@@ -11,9 +11,7 @@ struct UnreadableHeadTests {
     private static let hour: TimeInterval = 60 * 60
 
     private func devices(in fixture: Fixture) async throws -> (a: Device, b: Device) {
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
-        for device in [a, b] { _ = try await device.synchronize().value }
+        let (a, b) = try await fixture.pair(sharing: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         try b.execute("INSERT INTO note (title) VALUES ('of b')")
         for device in [b, a] { _ = try await device.synchronize().value }
         return (a, b)
@@ -53,9 +51,8 @@ struct UnreadableHeadTests {
     func damaged(password: String?) async throws {
         let fixture = try Fixture(password: password)
         let (a, b) = try await devices(in: fixture)
-        try b.execute("INSERT INTO note (title) VALUES ('later')")
-        _ = try await b.synchronize().value
-        let client = try #require(try b.synchronizationMemory()?.client)
+        try await b.synchronize(after: "INSERT INTO note (title) VALUES ('later')")
+        let client = try b.client()
         let head = try #require(try fixture.files().first { $0.key.contains("RecentSyncs/\(client)-") })
         try fixture.put(head.value.dropLast(1), at: head.key)
         let advice = "run storesync vacuum on client \(client)'s device"
@@ -66,14 +63,14 @@ struct UnreadableHeadTests {
         _ = try await b.vacuum().value
         #expect(try await a.synchronize().value.warnings.isEmpty)
         #expect(try await a.verify().value.problems.isEmpty)
-        #expect(try a.query("SELECT title FROM note ORDER BY title") == ["later", "of b"])
+        #expect(try a.titles() == ["later", "of b"])
     }
 
     @Test("A vacuum removes its own device's after a day, and no head that can be read")
     func own() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = try await devices(in: fixture)
-        let path = try writeHead(of: #require(try a.synchronizationMemory()?.client), fixture)
+        let path = try writeHead(of: a.client(), fixture)
         _ = try await a.vacuum().value
         #expect(exists(path, fixture), "it may still be arriving")
         let late = try fixture.device("a", clockError: 25 * Self.hour)

@@ -166,7 +166,7 @@ struct VacuumTests {
         let joiner = try fixture.device("joiner")
         for device in [joiner, b] {
             _ = try await device.synchronize().value
-            #expect(try device.query("SELECT title FROM note ORDER BY 1") == ["before", "first", "meanwhile"])
+            #expect(try device.titles() == ["before", "first", "meanwhile"])
         }
         #expect(try await a.synchronize().value.publishedChanges == 0)
     }
@@ -192,7 +192,7 @@ struct VacuumTests {
         #expect(failures.withLock(\.self) > 0)
         #expect(try fixture.segments(of: a) == segments && segments.count == 2)
         _ = try await b.synchronize().value
-        #expect(try b.query("SELECT title FROM note ORDER BY 1") == ["a", "a", "b", "first", "new"])
+        #expect(try b.titles() == ["a", "a", "b", "first", "new"])
         try a.execute("INSERT INTO note (title) VALUES ('newer')")
         #expect(try await a.synchronize().value.publishedChanges == 1)
         #expect(try fixture.segments(of: a).count == 1, "the next head gives the file up")
@@ -202,8 +202,7 @@ struct VacuumTests {
     func gap() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
-        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try fixture.copy(b, to: "backup")
         try await write(3, by: a)
         try await write(1, by: b)
         for _ in 0..<3 {
@@ -214,9 +213,7 @@ struct VacuumTests {
         #expect(try segments(fixture).filter { !$0.contains("SyncChanges/b") }.count < 9)
         let restored = try fixture.device("backup")
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
-        var preview = SynchronizationRequest(url: restored.store)
-        preview.isPreview = true
-        let warnings = try await restored.synchronize(preview).value.warnings
+        let warnings = try await restored.synchronize { $0.isPreview = true }.value.warnings
         #expect(warnings.contains { $0.contains("will start over with a store") }, "\(warnings)")
         for device in [restored, restored, a, restored, a] {
             do {
@@ -234,8 +231,7 @@ struct VacuumTests {
     func otherClientOnce() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
-        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try fixture.copy(b, to: "backup")
         for _ in 0..<3 {
             for device in [a, b] {
                 try await write(1, by: device)
@@ -244,9 +240,9 @@ struct VacuumTests {
         }
         let restored = try fixture.device("backup")
         try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
-        let former = try #require(try restored.synchronizationMemory()?.client)
+        let former = try restored.client()
         #expect(await code { try await restored.synchronize().value } == .identityTwice)
-        let client = try #require(try restored.synchronizationMemory()?.client)
+        let client = try restored.client()
         #expect(client != former)
         for device in [restored, a, restored] { #expect(try await device.synchronize().value.waitingFor.isEmpty) }
         #expect(try restored.synchronizationMemory()?.client == client)
@@ -260,20 +256,18 @@ struct VacuumTests {
     func names() async throws {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
-        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
         try await write(1, by: b)
         _ = try await a.synchronize().value
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try fixture.copy(b, to: "backup")
         try await write(2, by: a)
         _ = try await b.synchronize().value
-        try b.execute("INSERT INTO note (title) VALUES ('after the backup')")
-        _ = try await b.synchronize().value
+        try await b.synchronize(after: "INSERT INTO note (title) VALUES ('after the backup')")
         // The edits that the restored device lacks are removed, its own ones aren't.
         for _ in 0..<2 {
             try await write(1, by: a)
             _ = try await a.vacuum().value
         }
-        let client = try #require(try b.synchronizationMemory()?.client)
+        let client = try b.client()
         #expect(try segments(fixture).filter { !$0.contains(client) }.count == 2)
         let restored = try fixture.device("backup")
         _ = try await restored.synchronize().value
@@ -316,11 +310,9 @@ struct VacuumTests {
             "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB); INSERT INTO note (title) VALUES ('mine')"
         )
         #expect(await code { try await stranger.synchronize().value } == .unrelatedStore)
-        var request = SynchronizationRequest(url: stranger.store)
-        request.takenSide = .both
-        _ = try await stranger.synchronize(request).value
+        _ = try await stranger.synchronize { $0.takenSide = .both }.value
         _ = try await a.synchronize().value
-        #expect(try a.query("SELECT title FROM note ORDER BY 1") == ["a 0", "a 1", "mine"])
+        #expect(try a.titles() == ["a 0", "a 1", "mine"])
         #expect(try notes(stranger) == notes(a))
     }
 
@@ -335,9 +327,7 @@ struct VacuumTests {
         try await write(1, by: a)
         try b.execute("INSERT INTO note (title) VALUES ('unpublished')")
         let numbers = try b.query("SELECT id || title FROM note WHERE bytes IS NULL ORDER BY id")
-        var request = SynchronizationRequest(url: b.store)
-        request.rebuildsReplica = true
-        _ = try await b.synchronize(request).value
+        _ = try await b.synchronize { $0.rebuildsReplica = true }.value
         #expect(try b.query("SELECT id || title FROM note WHERE bytes IS NULL ORDER BY id") == numbers)
         _ = try await a.synchronize().value
         #expect(try notes(a) == notes(b) && notes(a).count == 6)
@@ -361,9 +351,7 @@ struct VacuumTests {
         let c = try fixture.device("c")
         _ = try await c.synchronize().value
         #expect(try await entries(c).map(\.conflict) == [all[2].conflict])
-        var request = SynchronizationRequest(url: a.store)
-        request.rebuildsReplica = true
-        for _ in 0..<2 { _ = try await a.synchronize(request).value }
+        for _ in 0..<2 { _ = try await a.synchronize { $0.rebuildsReplica = true }.value }
         let kept = try await entries(a)
         #expect(kept.count == 3 && Set(kept.map(\.conflict)) == Set(all.map(\.conflict)))
         #expect(Set(kept.map(\.other)) == Set(all.map(\.other)))
@@ -424,12 +412,11 @@ struct VacuumTests {
         let (a, b, c) = (all[0], all[1], all[2])
         for device in all { try await write(1, by: device) }
         for device in [b, c] {
-            try device.execute("ALTER TABLE note ADD COLUMN done INTEGER")
-            _ = try await device.synchronize().value
+            try await device.synchronize(after: "ALTER TABLE note ADD COLUMN done INTEGER")
         }
         try c.execute("INSERT INTO note (title, done) VALUES ('of a newer version', 1)")
         for device in [c, b] { _ = try await device.synchronize().value }
-        let client = try RemoteIdentifier(#require(try c.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(c.client())
         _ = try await a.remove(client, from: fixture.document).value
         for device in [a, b, a, b] {
             try await write(1, by: device)
@@ -447,7 +434,7 @@ struct VacuumTests {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         try await write(1, by: a)
-        let client = try #require(try a.synchronizationMemory()?.client)
+        let client = try a.client()
         for path in try fixture.files().keys where path.contains("WholeStore/\(client)/") {
             try fixture.put(nil, at: path)
         }
@@ -508,7 +495,7 @@ struct VacuumTests {
         _ = try await a.vacuum().value
         request.url = b.store
         _ = try await b.synchronize(request).value
-        #expect(try b.query("SELECT title FROM note ORDER BY 1") == ["first", "second"])
+        #expect(try b.titles() == ["first", "second"])
         #expect(try b.query("SELECT page FROM Cache") == [])
         #expect(try b.query("SELECT name FROM kind") == ["red"] && b.query("SELECT name FROM family") == ["warm"])
         for table in ["word", "search"] {
@@ -523,9 +510,8 @@ struct VacuumTests {
         let fixture = try Fixture()
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
         let store = try Data(contentsOf: b.store)
-        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
         for device in [a, b] { try await write(1, by: device) }
-        try FileManager.default.copyItem(at: folder, to: backup)
+        try fixture.copy(b, to: "backup")
         for _ in 0..<3 {
             for device in [a, b] {
                 try await write(1, by: device)
@@ -537,10 +523,8 @@ struct VacuumTests {
         try store.write(to: restored.store)
         var codes: [StoreSyncError.Code] = []
         for side in [nil, .remote, .remote, nil] as [TakenSide?] {
-            var request = SynchronizationRequest(url: restored.store)
-            request.takenSide = side
             do {
-                _ = try await restored.synchronize(request).value
+                _ = try await restored.synchronize { $0.takenSide = side }.value
             } catch let error as StoreSyncError {
                 codes.append(error.code)
             }
@@ -593,8 +577,7 @@ struct VacuumTests {
     func refusals() async throws {
         let fixture = try Fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
+        try await a.push(adding: "one")
         #expect(await code { try await a.vacuum().value } == .storeNotFound)
         #expect(await code { try await b.vacuum().value } == .storeNotFound)
     }
@@ -603,10 +586,7 @@ struct VacuumTests {
     func copiedDevice() async throws {
         let fixture = try Fixture()
         let a = try await fixture.devicesWithNotes("a")[0]
-        try FileManager.default.copyItem(
-            at: fixture.folder.appending(path: "a"),
-            to: fixture.folder.appending(path: "copy")
-        )
+        try fixture.copy(a, to: "copy")
         let copy = try fixture.device("copy")
         try a.execute("INSERT INTO note (title) VALUES ('second')")
         let former = try notes(a)
@@ -678,7 +658,7 @@ struct VacuumTests {
             }
         }
         for device in all { try await write(1, by: device) }
-        let client = try RemoteIdentifier(#require(try c.synchronizationMemory()?.client))
+        let client = try RemoteIdentifier(c.client())
         _ = try await a.remove(client, from: fixture.document).value
         state.withLock { $0 = (0, step) }
         if step == nil { _ = try await mortal.vacuum().value } else { _ = try? await mortal.vacuum().value }
@@ -726,8 +706,8 @@ struct VacuumTests {
         let synchronizing = try await clock.measure { _ = try await devices[0].synchronize().value }
         for device in devices { _ = try await device.synchronize().value }
         _ = try await joiner.synchronize().value
-        let titles = try devices[0].query("SELECT title FROM note ORDER BY 1")
-        for device in devices + [joiner] { #expect(try device.query("SELECT title FROM note ORDER BY 1") == titles) }
+        let titles = try devices[0].titles()
+        for device in devices + [joiner] { #expect(try device.titles() == titles) }
         #expect(titles.count == 1 + 5 * days)
         let steps = requests.withLock(\.self)
         print(
@@ -740,10 +720,6 @@ struct VacuumTests {
     }
 }
 
-extension [Device] {
-    fileprivate var pair: (Device, Device) { (self[0], self[1]) }
-}
-
 extension Device {
     func vacuum() -> OperationHandle<Vacuum> {
         registerDocument().then { [self] registered in
@@ -753,22 +729,15 @@ extension Device {
 
     /// What this device remembers of synchronizing the document.
     func synchronizationMemory() throws -> SynchronizationMemory? {
-        try state.integrityKey(for: synchronizedKey).flatMap { try state.synchronization(of: synchronizedKey, $0) }
+        try state.integrityKey(for: documentKey).flatMap { try state.synchronization(of: documentKey, $0) }
     }
 
     /// Changes what this device remembers of synchronizing the document.
     func setSynchronizationMemory(_ memory: SynchronizationMemory) throws {
         try state.setSynchronization(
             memory,
-            of: synchronizedKey,
-            #require(try state.integrityKey(for: synchronizedKey))
-        )
-    }
-
-    private var synchronizedKey: DocumentKey {
-        DocumentKey(
-            application: ApplicationKey(remote: backend.identity, application: application.rawValue),
-            document: document.rawValue
+            of: documentKey,
+            #require(try state.integrityKey(for: documentKey))
         )
     }
 }
