@@ -39,9 +39,7 @@ extension SetFold {
         try strikeConsequences(&deletes, joined)
         let gone = Set(deletes.keys)
         for (row, deleted) in deletes {
-            for parent in try supporters(of: row, deleted, gone) {
-                companions[parent, default: []].insert(row)
-            }
+            for parent in try supporters(of: row, deleted, gone) { companions.insert(row, with: parent) }
             try markReferences(of: deleted.left, to: row)
         }
         for (row, deleted) in deletes.sorted(by: { $0.key < $1.key }) { try delete(row, deleted) }

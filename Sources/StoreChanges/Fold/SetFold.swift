@@ -13,8 +13,7 @@ struct SetFold {
     var isRepairing = false
     /// The constraints to check.
     var queue = RepairQueue()
-    /// The rows that went with a row of this set: by a consequence of its delete, or by a repair.
-    var companions: [RowReference: Set<RowReference>] = [:]
+    var companions = Companions()
     /// The rows that came back from their tombs, each once.
     var broughtBack: Set<RowReference> = []
     /// The schema that the set was captured in, if it's another one.

@@ -332,6 +332,102 @@ extension FoldScenarios {
             conflicts: ["merged tag B#1"]
         ),
         FoldScenario(
+            title: "A consequence that gets another name by the same edits comes back with its parent",
+            schema: codes + """
+                CREATE TABLE box (id INTEGER PRIMARY KEY, label TEXT);
+                CREATE TABLE price (
+                    code TEXT REFERENCES code (name), day INT, box INTEGER REFERENCES box ON DELETE CASCADE,
+                    PRIMARY KEY (code, day)
+                );
+                CREATE TABLE offer (
+                    id INTEGER PRIMARY KEY, code TEXT, day INT, FOREIGN KEY (code, day) REFERENCES price ON DELETE CASCADE
+                );
+                CREATE TABLE seal (id INTEGER PRIMARY KEY, box INTEGER NOT NULL REFERENCES box);
+                """,
+            sets: [
+                first(
+                    .insert("code", "A#1", ["name": "x"]),
+                    .insert("box", "A#2", ["label": "b"]),
+                    .insert("price", ["x", 1], ["box": .to("A#2")]),
+                    .insert("offer", "A#3", ["code": "x", "day": 1])
+                ),
+                .by("B", 1, at: 2, seeing: ["A": 1], .insert("seal", "B#1", ["box": .to("A#2")])),
+                .by(
+                    "C",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .update("code", "A#1", ["name": .from("x", to: "y")]),
+                    .delete("box", "A#2", knowing: ["label": "b"]),
+                    .delete("price", ["x", 1], knowing: ["box": .to("A#2")], with: [("box", "A#2")]),
+                    .delete("offer", "A#3", knowing: ["code": "x", "day": 1], with: [("price", ["x", 1])])
+                ),
+            ],
+            rows: [
+                "box A#2 label='b'", "code A#1 name='y'", "offer A#3 code='y' day=1", "price ('y', 1) box=→A#2",
+                "seal B#1 box=→A#2",
+            ],
+            conflicts: ["broughtBack box A#2", "broughtBack offer A#3", "broughtBack price ('y', 1)"]
+        ),
+        FoldScenario(
+            title:
+                "A parent that gets another name by the edits that delete it comes back for the rows that refer to it",
+            schema: codes + """
+                CREATE TABLE price (code TEXT REFERENCES code (name), day INT, PRIMARY KEY (code, day));
+                CREATE TABLE offer (
+                    id INTEGER PRIMARY KEY, code TEXT, day INT, FOREIGN KEY (code, day) REFERENCES price
+                );
+                """,
+            sets: [
+                first(.insert("code", "A#1", ["name": "x"]), .insert("price", ["x", 1])),
+                .by("B", 1, at: 2, seeing: ["A": 1], .insert("offer", "B#1", ["code": "x", "day": 1])),
+                .by(
+                    "C",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .update("code", "A#1", ["name": .from("x", to: "y")]),
+                    .delete("price", ["x", 1])
+                ),
+            ],
+            rows: ["code A#1 name='y'", "offer B#1 code='y' day=1", "price ('y', 1)"],
+            conflicts: ["broughtBack price ('y', 1)"]
+        ),
+        FoldScenario(
+            title: "Of two deleted rows with a value, the second one comes back if the first one came and went again",
+            schema: """
+                CREATE TABLE maker (id INTEGER PRIMARY KEY);
+                CREATE TABLE tool (
+                    id INTEGER PRIMARY KEY, name TEXT UNIQUE, maker INTEGER REFERENCES maker ON DELETE RESTRICT
+                );
+                CREATE TABLE use (id INTEGER PRIMARY KEY, tool TEXT REFERENCES tool (name));
+                """,
+            sets: [
+                first(.insert("maker", "A#1"), .insert("tool", "A#2", ["name": "x", "maker": .to("A#1")])),
+                .by(
+                    "D",
+                    1,
+                    at: 2,
+                    seeing: ["A": 1],
+                    .delete("tool", "A#2", knowing: ["name": "x", "maker": .to("A#1")])
+                ),
+                .by("D", 2, at: 3, seeing: ["A": 1], .insert("tool", "D#1", ["name": "x", "maker": nil])),
+                .by("D", 3, at: 4, seeing: ["A": 1], .delete("tool", "D#1", knowing: ["name": "x", "maker": nil])),
+                .by("B", 1, at: 5, seeing: ["A": 1], .delete("maker", "A#1")),
+                .by(
+                    "C",
+                    1,
+                    at: 6,
+                    seeing: ["A": 1, "B": 1],
+                    .insert("use", "C#1", ["tool": "x"]),
+                    .insert("use", "C#2", ["tool": "x"])
+                ),
+            ],
+            rows: ["tool D#1 maker=NULL name='x'", "use C#2 tool='x'"],
+            tombs: ["maker A#1", "tool A#2"],
+            conflicts: ["broughtBack tool A#2", "leftOut tool A#2", "leftOut use C#1", "broughtBack tool D#1"]
+        ),
+        FoldScenario(
             title: "A set that renames one parent of a row and deletes its other parent brings that one back",
             schema: codes + """
                 CREATE TABLE maker (id INTEGER PRIMARY KEY, name TEXT);
