@@ -40,7 +40,7 @@ struct RepairQueue {
     /// The rows under which values are queued.
     private var queuedUniques: [LookupKey: RowReference] = [:]
     private var queuedReferences: Set<ReferenceCheck> = []
-    /// The rows that repairs wrote, to be checked last.
+    /// The rows that repairs wrote, or whose references lead to other rows than their author's, to be checked last.
     private var rows = Heap<RowReference>()
     private var queuedRows: Set<RowReference> = []
 

@@ -16,8 +16,10 @@ extension SetFold {
             let table = try schema.table(change.row.table)
             var state = StoredRow(table, inserted.cells, inserters: [header.id])
             if try work.leadsReferences(of: table) {
-                var cells = schema.cells(of: change.row, state)
+                let given = schema.cells(of: change.row, state)
+                var cells = given
                 try lead(&cells, in: change.row.table, except: inserted.dangling)
+                if cells != given { queue.insert(change.row) }
                 state.cells = cells
             }
             if let present = try work.row(change.row) {

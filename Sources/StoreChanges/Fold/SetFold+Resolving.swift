@@ -25,6 +25,7 @@ extension SetFold {
         }
         return try sorted.map { change in
             let (row, wentThroughAlias) = try lead(RowReference(change.table, change.row))
+            if row.row != change.row { queue.insert(row) }
             return ResolvedChange(row: row, wentThroughAlias: wentThroughAlias, edit: change.edit)
         }
     }

@@ -31,8 +31,10 @@ extension SetFold {
     ) throws -> [String: Write] {
         guard try work.leadsReferences(of: state.table) else { return writes(of: cells, state) }
         let current = schema.cells(of: row, state)
-        var new = current.merging(cells.mapValues(\.new)) { $1 }
+        let given = current.merging(cells.mapValues(\.new)) { $1 }
+        var new = given
         try lead(&new, in: row.table, except: Set(cells.filter(\.value.isDangling).keys))
+        if new != given { queue.insert(row) }
         var old = current.merging(cells.compactMapValues(\.old.cell)) { $1 }
         try lead(&old, in: row.table)
         var writes = writes(of: cells, state)

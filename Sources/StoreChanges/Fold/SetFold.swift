@@ -11,7 +11,7 @@ struct SetFold {
     var formerRows: [(row: RowReference, state: StoredRow)] = []
     /// Whether all edits are written, and constraints are checked.
     var isRepairing = false
-    /// The constraints to check.
+    /// The constraints to check: those of what repairs write, and the `CHECK` constraints of rows with references that were led.
     var queue = RepairQueue()
     var companions = Companions()
     /// The rows that came back from their tombs, each once.

@@ -428,6 +428,33 @@ extension FoldScenarios {
             conflicts: ["broughtBack tool A#2", "leftOut tool A#2", "leftOut use C#1", "broughtBack tool D#1"]
         ),
         FoldScenario(
+            title: "A reference that leads to another value than its author's doesn't make a row violate its CHECK",
+            schema: codes + "CREATE TABLE pair (a TEXT REFERENCES code (name), b TEXT, c TEXT, PRIMARY KEY (a, b));",
+            violations: [
+                "shop": { $0["code"] == .value(.text("y")) },
+                "pair": { $0["a"] == .value(.text("y")) && $0["b"] != .value(.text("fine")) },
+            ],
+            sets: [
+                first(
+                    .insert("code", "A#1", ["name": "x"]),
+                    .insert("shop", "A#2", ["code": nil])
+                ),
+                .by("C", 1, at: 2, seeing: ["A": 1], .update("code", "A#1", ["name": .from("x", to: "y")])),
+                .by(
+                    "B",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .insert("shop", "B#1", ["code": "x"]),
+                    .update("shop", "A#2", ["code": .from(nil, to: "x")]),
+                    .insert("pair", ["x", "p"], ["c": nil]),
+                    .insert("pair", ["x", "fine"], ["c": nil])
+                ),
+            ],
+            rows: ["code A#1 name='y'", "pair ('y', 'fine') c=NULL", "shop A#2 code=NULL"],
+            conflicts: ["leftOut shop A#2", "leftOut shop B#1", "leftOut pair ('y', 'p')"]
+        ),
+        FoldScenario(
             title: "A set that renames one parent of a row and deletes its other parent brings that one back",
             schema: codes + """
                 CREATE TABLE maker (id INTEGER PRIMARY KEY, name TEXT);

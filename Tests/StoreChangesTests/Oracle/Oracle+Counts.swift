@@ -10,6 +10,7 @@ extension Oracle.Integration {
         trace.origin = .inserted
         trace.written = Set(table(row.table).sortedColumns)
         trace.marked.formUnion(inserted.dangling)
+        if row.row != name { trace.isRepaired = true }
         traces[row] = trace
     }
 

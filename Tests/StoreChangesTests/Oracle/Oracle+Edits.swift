@@ -15,7 +15,9 @@ extension Oracle.Integration {
             let current = image(row, state)
             let marked = Set(updated.filter(\.value.isDangling).keys)
             let schema = table(row.table)
-            let new = led(current.merging(updated.mapValues(\.new)) { _, new in new }, of: schema, except: marked)
+            let given = current.merging(updated.mapValues(\.new)) { _, new in new }
+            let new = led(given, of: schema, except: marked)
+            if new != given || row.row != resolved.change.row { traces[row, default: Trace()].isRepaired = true }
             let old = led(current.merging(updated.compactMapValues(\.old.cell)) { _, old in old }, of: schema)
             var writes: [String: Write] = [:]
             for column in values(of: new, in: schema).keys {
@@ -123,13 +125,16 @@ extension Oracle.Integration {
                 continue
             }
             let image = inserted.cells.merging(schema.keyCells(of: row.row)) { _, key in key }
-            let cells = values(of: led(image, of: schema, except: inserted.dangling), in: schema)
+            let ledImage = led(image, of: schema, except: inserted.dangling)
+            let isLed = ledImage != image || row.row != resolved.change.row
+            let cells = values(of: ledImage, in: schema)
             if content.rows[row] != nil {
                 var writes: [String: Write] = [:]
                 for (column, cell) in cells {
                     writes[column] = Write(cell, isKnown: false, isDangling: inserted.dangling.contains(column))
                 }
                 write(writes, to: row)
+                if isLed { traces[row]?.isRepaired = true }
                 content.rows[row]?.inserters.insert(set.header.id)
             } else {
                 content.rows[row] = RowState(cells: cells, inserters: [set.header.id])
@@ -139,6 +144,7 @@ extension Oracle.Integration {
                 trace.written = Set(image.keys)
                 trace.marked = inserted.dangling
                 trace.firstWrites = cells
+                trace.isRepaired = isLed
                 traces[row] = trace
             }
         }

@@ -27,6 +27,7 @@ extension Oracle {
             var formerName: RowName?
             /// The inserters of rows that were merged into this one.
             var mergedInserters: Set<SetID> = []
+            /// Whether a repair wrote it, or a reference of it was led to another row than its author's.
             var isRepaired = false
             /// How often the row was repaired for the sake of each constraint.
             var attempts: [Constraint: Int] = [:]

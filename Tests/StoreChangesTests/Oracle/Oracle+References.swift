@@ -15,8 +15,7 @@ extension Oracle.Integration {
     func firstDanglingReference() -> DanglingReference? {
         for action in 0...2 {
             for table in oracle.schema.tables {
-                let keys = table.references.filter { $0.onDelete.order == action }
-                for key in keys.sorted(by: { $0.columns.lexicographicallyPrecedes($1.columns, by: bytewise) }) {
+                for key in table.references where key.onDelete.order == action {
                     for entry in entries(of: table.name) where isViolated(key, entry) {
                         guard let cells = cells(of: key, in: entry.image) else { continue }
                         return DanglingReference(child: entry.row, key: key, cells: cells)

@@ -47,7 +47,9 @@
 //
 // Uniques
 //
-// 24. Uniques are ordered by their columns or expressions in ascending order; equal ones by their description.
+// 24. Uniques are ordered by all columns that they name, also in expressions and conditions, in ascending order, then by
+//    their condition; equal ones by their description. References are ordered by their columns in ascending order,
+//    then by their parent, also where a row that comes back brings its parents.
 // 25. A cell counts as changed by the set's updates if an update, or a repair other than following an alias, wrote
 //    it and it differs from the (led) value before the set; the columns of an index include columns that its
 //    expressions and its condition name.
@@ -90,7 +92,8 @@
 // 46. Of counted rows that clash, the row with the greatest name of which the set made more goes first; else the
 //    other row that the set wrote; else the greatest.
 // 47. A counted row can be a parent, but it has no tomb, so it can't come back.
-// 48. A row whose CHECK was violated before the set already isn't left out for it.
+// 48. A row whose CHECK was violated before the set already isn't left out for it. A row whose name or references are led
+//    elsewhere than its author's is checked like a row that a repair wrote.
 
 import StoreChanges
 

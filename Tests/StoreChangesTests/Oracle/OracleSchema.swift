@@ -10,10 +10,12 @@ struct OracleSchema {
             var table = table
             // References to tables that aren't synchronized are left alone.
             table.references = table.references.compactMap { Self.declared($0, of: table, in: schema) }
+                .sorted { $0.sortedNames.lexicographicallyPrecedes($1.sortedNames, by: bytewise) }
             table.uniques = table.uniques.sorted {
-                $0.sortedNames == $1.sortedNames
+                let (first, second) = ($0.orderedNames(of: table), $1.orderedNames(of: table))
+                return first == second
                     ? bytewise($0.description, $1.description)
-                    : $0.sortedNames.lexicographicallyPrecedes($1.sortedNames, by: bytewise)
+                    : first.lexicographicallyPrecedes(second, by: bytewise)
             }
             return table
         }
@@ -63,6 +65,16 @@ struct OracleSchema {
 extension UniqueIndex {
     /// The columns or expressions, in ascending order.
     var sortedNames: [String] { terms.map { $0.column ?? $0.expression }.sorted(by: bytewise) }
+
+    /// All columns that the index names, in ascending order, then its condition.
+    fileprivate func orderedNames(of table: TableSchema) -> [String] {
+        namedColumns(of: table).sorted(by: bytewise) + [condition ?? ""]
+    }
+}
+
+extension ForeignKey {
+    /// The columns in ascending order, then the parent.
+    fileprivate var sortedNames: [String] { Set(columns).sorted(by: bytewise) + [parent] }
 }
 
 extension TableSchema {
