@@ -271,6 +271,24 @@ struct MovedStoreTests {
         #expect(try await scene.b.push(other).value.divergedFrom == [client], "the store doesn't have the edit of a")
     }
 
+    @Test("A store whose pull died keeps its record although another document recorded its file at another path since")
+    func recordedElsewhereAfterDeadPull() async throws {
+        let scene = try await Scene()
+        // Without times of birth, a file may have the reused number of another one.
+        guard FileIdentity(atPath: scene.b.store.path)?.birth != 0 else { return }
+        try scene.a.write("two")
+        _ = try await scene.a.push().value
+        #expect(await code { try await scene.dying("before pull").pull().value } == .remoteUnavailable)
+        let journal = scene.b.with(document: try RemoteIdentifier("journal"), store: scene.url("journal.sqlite"))
+        try Self.move(scene.b.store, to: journal.store)
+        _ = try await journal.push().value
+        try Self.move(journal.store, to: scene.b.store)
+        try scene.b.write("three")
+        #expect(try await scene.b.push().value.divergedFrom.isEmpty)
+        _ = try await scene.a.pull().value
+        #expect(try scene.a.notes() == ["one", "two", "three"])
+    }
+
     @Test("A moved store contains the upload of a push that died before it was remembered")
     func movedAfterDeadPush() async throws {
         let scene = try await Scene()

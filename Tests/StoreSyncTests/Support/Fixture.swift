@@ -256,7 +256,8 @@ struct Device: Sendable {
         from client: RemoteIdentifier? = nil,
         generation: Int? = nil,
         overwrite: Bool = false,
-        acceptRollback: Bool = false
+        acceptRollback: Bool = false,
+        replacement: WholeStoreDownloadRequest.Replacement = .file
     ) -> OperationHandle<WholeStoreDownload> {
         registerDocument(mayCreate: false).then { [self] registered in
             WholeStoreDownloadOperation(
@@ -264,7 +265,8 @@ struct Device: Sendable {
                     url: url ?? store,
                     upload: client.map { .init(of: $0, generation: generation) },
                     overwritesLocalChanges: overwrite,
-                    acceptsRollback: acceptRollback
+                    acceptsRollback: acceptRollback,
+                    replacement: replacement
                 ),
                 document: registered,
                 backend: backend,

@@ -93,15 +93,26 @@ extension TakenSideTests {
         [false, true]
     )
     func pulled(dies: Bool, isEdited: Bool) async throws {
+        try await pull(by: .file, dies: dies, isEdited: isEdited)
+    }
+
+    @Test("An edited store isn't captured either if a pull died and nothing tells whether it had replaced the store")
+    func pulledWithoutTrace() async throws { try await pull(by: .transaction, dies: true, isEdited: true) }
+
+    private func pull(
+        by replacement: WholeStoreDownloadRequest.Replacement,
+        dies: Bool,
+        isEdited: Bool
+    ) async throws {
         let fixture = try Fixture()
         let deadly = Locked<Steps?>(nil)
         let (a, b, c) = try await missingStore(fixture, deadly)
         if dies {
             deadly.withLock { $0 = .recordOfPull }
-            await #expect(throws: CancellationError.self) { try await c.pull().value }
+            await #expect(throws: CancellationError.self) { try await c.pull(replacement: replacement).value }
             deadly.withLock { $0 = nil }
         } else {
-            _ = try await c.pull().value
+            _ = try await c.pull(replacement: replacement).value
         }
         #expect(try content(c).contains { $0.hasPrefix("note later") }, "the newest store was pulled")
         // With the former store, the pulled rows would be taken for edits.
