@@ -74,13 +74,30 @@ extension CommandTests {
         func reading() async {
             await #expect(processExitsWith: .success) {
                 var ends: [Int32] = [-1, -1]
-                guard pipe(&ends) == 0, write(ends[1], "pw", 2) == 2 else { exit(EXIT_FAILURE) }
+                guard pipe(&ends) == 0, write(ends[1], "p", 1) == 1 else { exit(EXIT_FAILURE) }
                 let path = "/dev/fd/\(ends[0])"
                 let first = try Data(ofFile: path, upTo: 1)
                 #expect(first == Data("p".utf8))
                 Terminal.interrupt()
                 #expect(throws: CancellationError.self) { try Data(ofFile: path, upTo: 1) }
             }
+        }
+
+        @Test("A signal ends a command that waits for a password from a pipe", arguments: signals)
+        func password(signal: Int32) async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let pipe = fixture.temporary.appending(path: "password").path
+            try #require(mkfifo(pipe, 0o600) == 0)
+            let arguments = ["register", "--encrypt", "--password-file", pipe] + device.options + ["--json"]
+            let child = try fixture.start(arguments)
+            // Opening it returns when the command has opened it, too.
+            let writer = open(pipe, O_WRONLY)
+            defer { close(writer) }
+            child.signal(signal)
+            let result = await child.finish()
+            #expect(result.shellStatus == 128 + signal, "\(result)")
+            #expect(try Listing(of: fixture.share).isEmpty)
         }
 
         @Test("A push that is interrupted at any moment publishes all or nothing", arguments: signals)

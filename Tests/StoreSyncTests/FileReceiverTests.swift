@@ -27,7 +27,7 @@ struct FileReceiverTests {
         #expect(try url.resourceValues(forKeys: [.fileSizeKey]).fileSize == (start == 0 ? 5_000 : 4_500))
     }
 
-    @Test("A download that another program removes before it's compared can be tried again")
+    @Test("The error of a download that is gone when it's compared says that another program removed it")
     func removed() async throws {
         let url = store.file("download")
         let error = await #expect(throws: StoreSyncError.self) {

@@ -84,12 +84,16 @@ struct StoreErrorTests {
             }
             try db.execute(sql: "ROLLBACK")
         }
-        let before = try Data(contentsOf: url)
+        let files = [url, URL(filePath: url.path + "-journal")]
+        let before = try files.map { try Data(contentsOf: $0) }
         let error = #expect(throws: StoreChangesError.self) { try StoreSchema(storeAt: url) }
         #expect(error?.code == .cannotWrite)
         #expect(error?.message.hasPrefix("A program died while it wrote to left.sqlite") == true, "\(error as Any)")
-        #expect(try Data(contentsOf: url) == before)
-        let count = try DatabaseQueue(path: url.path).read { try Int.fetchOne($0, sql: "SELECT count(*) FROM page") }
+        #expect(error?.message.contains("with its app") == true, "\(error as Any)")
+        #expect(try files.map { try Data(contentsOf: $0) } == before)
+        let count = try DatabaseQueue(path: url.path).read {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM page WHERE body = zeroblob(4000)")
+        }
         #expect(count == 4)
         #expect(try StoreSchema(storeAt: url).tables.contains { $0.name == "page" })
     }
