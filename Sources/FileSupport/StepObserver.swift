@@ -9,7 +9,7 @@ package struct StepObserver: Sendable {
 
     /// Creates an observer.
     ///
-    /// - Parameter observe: Called with the name of each step; an error that it throws ends the change there.
+    /// - Parameter observe: Called with the name of each step; an error that it throws ends the change there. `nil` observes nothing.
     package init(_ observe: (@Sendable (_ step: String) throws -> Void)?) {
         self.observe = observe
     }

@@ -2,10 +2,10 @@ package import Foundation
 package import NIOHTTP1
 
 extension HTTPHeaders {
-    /// The announced number of bytes of a body; `nil` if there is none.
+    /// The announced number of bytes of a body; `nil` if there is none that can be read.
     package var contentLength: Int64? { first(name: "Content-Length").flatMap { Int64($0) } }
 
-    /// The date in the first header of a name; `nil` if there is none.
+    /// The date in the first header of a name; `nil` if there is none that can be read.
     package func date(_ name: String) -> Date? { first(name: name).flatMap { Date(http: $0) } }
 }
 

@@ -320,7 +320,7 @@ extension URLComponents {
     /// Removes what makes no difference: upper case in the host's name, the scheme's own port, slashes at the end.
     package mutating func normalize() {
         host = host?.lowercased()
-        if port == (scheme == "https" ? 443 : 80) { port = nil }
+        if port == (scheme?.lowercased() == "https" ? 443 : 80) { port = nil }
         while percentEncodedPath.hasSuffix("/") { percentEncodedPath.removeLast() }
     }
 }
@@ -330,6 +330,7 @@ extension URL {
 
     /// The scheme, the host and the port, as `https://host:port`; `nil` for a URL without a host.
     package var origin: String? {
+        // `URL.host()` omits the brackets of an IPv6 address.
         guard let components = URLComponents(url: self, resolvingAgainstBaseURL: true),
             let scheme = components.scheme?.lowercased(), let host = components.percentEncodedHost, !host.isEmpty
         else { return nil }

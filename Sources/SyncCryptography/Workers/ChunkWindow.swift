@@ -8,7 +8,7 @@ final class ChunkWindow<Value: Sendable> {
     /// The index of the chunk that is added next.
     private(set) var nextIndex: Int
 
-    /// Whether the file's last chunk has been read.
+    /// Whether no chunk follows the chunks that were added.
     var hasLast = false
 
     /// Creates an empty window.
@@ -33,7 +33,7 @@ final class ChunkWindow<Value: Sendable> {
     /// Whether the work on all chunks is done.
     var isDone: Bool { tickets.allSatisfy(\.isDone) }
 
-    /// Whether the file's last chunk has been returned.
+    /// Whether nothing is left to return.
     var isOver: Bool { hasLast && isEmpty }
 
     /// Adds the next chunk.
