@@ -39,7 +39,9 @@ extension SetFold {
         try strikeConsequences(&deletes, joined)
         let gone = Set(deletes.keys)
         for (row, deleted) in deletes {
-            for parent in try supporters(of: row, deleted, gone) { companions.insert(row, with: parent) }
+            for parent in try supporters(of: row, deleted, gone) {
+                companions[parent, default: []].insert(row)
+            }
             try markReferences(of: deleted.left, to: row)
         }
         for (row, deleted) in deletes.sorted(by: { $0.key < $1.key }) { try delete(row, deleted) }

@@ -76,17 +76,11 @@ extension SetFold {
         _ state: StoredRow,
         to row: RowReference
     ) throws -> [String: Cell]? {
-        guard let key = try missingParent(id, of: child, state), let parent = try movedParent(row, formerly: key),
+        guard try missingParent(id, of: child, state) != nil, let parent = try work.row(row),
             let reference = schema.tables[id.table]?.references[id.index]
         else { return nil }
         let cells = reference.key.parentColumns.map { schema.cell($0, of: row, parent) }
         return cells.contains(.null) ? nil : Dictionary(zip(reference.key.columns, cells)) { first, _ in first }
-    }
-
-    /// The row to which references move: also a deleted row that has another name now, if they have lost it in this set.
-    private mutating func movedParent(_ row: RowReference, formerly key: LookupKey) throws -> StoredRow? {
-        if let state = try work.row(row) { return state }
-        return try work.base.rows(with: key).isEmpty ? nil : work.tomb(row)?.row
     }
 
     /// Gives a row other cells, maybe in its key, because its reference or its position in a list has changed.
@@ -171,7 +165,6 @@ extension SetFold {
             try work.write(name, tomb: moved)
         }
         guard name != child else { return }
-        companions.rename(child, to: name)
         try moveAliases(from: child, to: name)
         try moveReferences(from: child, tomb.row, to: name)
     }

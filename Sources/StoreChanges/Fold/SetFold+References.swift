@@ -21,7 +21,7 @@ extension SetFold {
         guard tomb != nil || hadParent || mayClear && isBroughtBack(row) else { return try leaveOut(row) }
         switch action {
         case .cascade:
-            if let tomb { companions.insert(row, with: tomb) }
+            if let tomb { companions[tomb, default: []].insert(row) }
             try logLost(.deletedWithParent, row, state)
             try bury(row)
         case .setNull where mayClear:
@@ -48,17 +48,13 @@ extension SetFold {
         return key == schema.childKey(id, of: row, state)
     }
 
-    /// The deleted row to which a reference leads: first among the rows that haven't come back, then among the rows that this
-    /// set alone deleted, then the least.
+    /// The deleted row to which a reference leads: first among the rows that this set alone deleted, then the least.
     ///
     /// Rows that the set's author knew as deleted aren't meant. Other replicas may have forgotten them by now.
     private mutating func tomb(with key: LookupKey) throws -> RowReference? {
-        let meant = try work.tombs(with: key).filter {
+        let tombs = try work.tombs(with: key).filter {
             try work.tomb($0)?.deleters.contains(where: header.hasSeen) == false
         }
-        // A row comes back once. If it went again, another one with its values comes back instead.
-        let left = meant.filter { !broughtBack.contains($0) }
-        let tombs = left.isEmpty ? meant : left
         return try tombs.first { try work.tomb($0)?.deleters == [header.id] } ?? tombs.first
     }
 
@@ -116,7 +112,7 @@ extension SetFold {
                 else { continue }
                 steps.append(.row(parent))
             case .companions(let row):
-                steps += companions.rows(with: row).reversed().map { .row($0) }
+                steps += (companions[row] ?? []).sorted().reversed().map { .row($0) }
             }
         }
         return true

@@ -13,7 +13,8 @@ struct SetFold {
     var isRepairing = false
     /// The constraints to check: those of what repairs write, and the `CHECK` constraints of rows with references that were led.
     var queue = RepairQueue()
-    var companions = Companions()
+    /// The rows that went with a row of this set: by a consequence of its delete, or by a repair.
+    var companions: [RowReference: Set<RowReference>] = [:]
     /// The rows that came back from their tombs, each once.
     var broughtBack: Set<RowReference> = []
     /// The schema that the set was captured in, if it's another one.

@@ -179,15 +179,14 @@ extension Oracle.Integration {
     }
 
     /// The deleted row to which a reference leads, unless the author of the set had seen a set that deleted it: first among
-    /// the rows that can still come back, then among the rows that this set alone deleted, then the least.
+    /// the rows that this set alone deleted, then the least.
     func tomb(of key: ForeignKey, _ cells: [Cell]) -> RowReference? {
-        let tombs = content.tombs.filter {
-            $0.key.table == key.parent && matches(key, cells, image($0.key, $0.value.row))
-        }
-        .filter { !$0.value.deleters.contains(where: set.header.hasSeen) }
-        let left = tombs.filter { !returned.contains($0.key) }
-        let able = left.isEmpty ? tombs : left
-        let own = able.filter { $0.value.deleters == [set.header.id] }
-        return (own.isEmpty ? able : own).keys.min()
+        func isOld(_ tomb: Tomb) -> Bool { tomb.deleters != [set.header.id] }
+        return content.tombs.filter { $0.key.table == key.parent && matches(key, cells, image($0.key, $0.value.row)) }
+            .filter { !$0.value.deleters.contains(where: set.header.hasSeen) }
+            .min { first, second in
+                let (isFirstOld, isSecondOld) = (isOld(first.value), isOld(second.value))
+                return isFirstOld == isSecondOld ? first.key < second.key : isSecondOld
+            }?.key
     }
 }

@@ -27,12 +27,9 @@ extension Oracle.Integration {
         _ former: [String: Cell],
         _ row: RowReference
     ) -> [String: Cell]? {
-        guard let cells = cells(of: key, in: image), matches(key, cells, former), dangles(key, image) else {
-            return nil
-        }
-        // A parent that the set deleted, and whose name follows a renamed row, takes its references along.
-        let deleted = hasParent(key, cells, in: before) ? content.tombs[row].map { self.image(row, $0.row) } : nil
-        guard let parent = self.image(row) ?? deleted else { return nil }
+        guard let cells = cells(of: key, in: image), matches(key, cells, former), dangles(key, image),
+            let parent = self.image(row)
+        else { return nil }
         let found = key.parentColumns.map { parent[$0] ?? .value(.null) }
         guard !found.contains(where: \.isNull) else { return nil }
         return Dictionary(zip(key.columns, found)) { first, _ in first }
@@ -160,13 +157,6 @@ extension Oracle.Integration {
             }
             if name != child {
                 addAlias(of: child, to: name)
-                // What went with the row goes with its new name.
-                dependents = Dictionary(
-                    dependents.map { parent, rows in
-                        (parent == child ? name : parent, Set(rows.map { $0 == child ? name : $0 }))
-                    },
-                    uniquingKeysWith: { $0.union($1) }
-                )
                 moveReferences(from: image, to: name)
             }
         }

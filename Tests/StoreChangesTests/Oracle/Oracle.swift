@@ -33,8 +33,7 @@
 // 17. References of other rows follow a changed value after all edits of the set, and only references with the
 //    former value and lead nowhere now.
 // 18. References in tombs follow merges and changed values as rows do; of two tombs that get one name the row that
-//    didn't move stays, with the deleters and inserters of both; a tomb that gets a row's name goes. References that
-//    lost a row by the set follow its tomb to another name.
+//    didn't move stays, with the deleters and inserters of both; a tomb that gets a row's name goes.
 // 19. The digest of a deleted row covers its cells outside the key, encoded one after the other in ascending order
 //    of the columns; a re-pointed reference makes it differ, which logs an edit too much rather than one too few.
 // 20. A delete through an alias of its own name is refused and logged even if the target is out already, and
@@ -71,8 +70,7 @@
 // References
 //
 // 34. A reference has lost its parent by the set if it leads nowhere now and a row before the set had its values.
-// 35. Of several tombs that a reference fits, a row that hasn't come back in this set goes first, then a tomb that
-//    the set made, then the lesser name.
+// 35. Of several tombs that a reference fits, row that the set made goes before an older one, then the lesser name.
 // 36. An author's own delete isn't a deleter that the author had seen.
 // 37. A reference that the set wrote, but which was the same before the set and led nowhere then, was marked and is
 //    left alone.
