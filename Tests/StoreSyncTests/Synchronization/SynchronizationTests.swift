@@ -96,9 +96,9 @@ struct SynchronizationTests {
         #expect(try Set(a.query("SELECT title FROM note")) == ["milk", "of b"])
     }
 
-    @Test("Edits of a store that a dead pull replaced by a later one are kept, and no pulled row is there twice")
-    func editedAfterLaterDeadPull() async throws {
-        let fixture = try Fixture(password: "correct horse")
+    /// Returns a device with two uploads, a device that has pulled the first, and that device as it dies in its next pull.
+    private static func devicesBeforeDeadPull(_ fixture: Fixture) async throws -> (a: Device, b: Device, dying: Device)
+    {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'milk')")
         _ = try await a.push().value
@@ -108,6 +108,13 @@ struct SynchronizationTests {
         let dying = try fixture.device("b") { step in
             if step == "before pull" { throw RemoteError(.unavailable, "The device is dead.") }
         }
+        return (a, b, dying)
+    }
+
+    @Test("Edits of a store that a dead pull replaced by a later one are kept, and no pulled row is there twice")
+    func editedAfterLaterDeadPull() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, dying) = try await Self.devicesBeforeDeadPull(fixture)
         #expect(await code { try await dying.pull().value } == .remoteUnavailable)
         try b.execute("INSERT INTO note (title) VALUES ('of b')")
         for device in [a, b, a] { _ = try await device.synchronize().value }
@@ -118,15 +125,7 @@ struct SynchronizationTests {
     @Test("A store that was edited after a dead pull wrote into it isn't synchronized before the user says what counts")
     func editedAfterDeadPullIntoOpenStore() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'milk')")
-        _ = try await a.push().value
-        _ = try await b.pull().value
-        try a.execute("INSERT INTO note (title) VALUES ('of a')")
-        _ = try await a.push().value
-        let dying = try fixture.device("b") { step in
-            if step == "before pull" { throw RemoteError(.unavailable, "The device is dead.") }
-        }
+        let (a, b, dying) = try await Self.devicesBeforeDeadPull(fixture)
         #expect(await code { try await dying.pull(replacement: .transaction).value } == .remoteUnavailable)
         #expect(try b.query("SELECT title FROM note") == ["milk", "of a"], "the store was replaced")
         try b.execute("INSERT INTO note (title) VALUES ('of b')")
