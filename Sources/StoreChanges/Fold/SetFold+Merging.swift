@@ -157,10 +157,13 @@ extension SetFold {
         moved.row.cells = all
         try work.write(child, tomb: nil)
         if try work.row(name) == nil {
-            if name != child, let other = try work.tomb(name) {
+            // What replicas may have forgotten counts as absent.
+            if name != child, let other = try work.tomb(name), !hasSeen(other) {
                 moved = other
-                moved.row.inserters.formUnion(tomb.row.inserters)
-                moved.deleters.formUnion(tomb.deleters)
+                if !hasSeen(tomb) {
+                    moved.row.inserters.formUnion(tomb.row.inserters)
+                    moved.deleters.formUnion(tomb.deleters)
+                }
             }
             try work.write(name, tomb: moved)
         }

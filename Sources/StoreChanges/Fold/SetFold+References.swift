@@ -50,11 +50,9 @@ extension SetFold {
 
     /// The deleted row to which a reference leads: first among the rows that this set alone deleted, then the least.
     ///
-    /// Rows that the set's author knew as deleted aren't meant. Other replicas may have forgotten them by now.
+    /// Rows that the set's author knew as deleted aren't meant.
     private mutating func tomb(with key: LookupKey) throws -> RowReference? {
-        let tombs = try work.tombs(with: key).filter {
-            try work.tomb($0)?.deleters.contains(where: header.hasSeen) == false
-        }
+        let tombs = try work.tombs(with: key).filter { try work.tomb($0).map(hasSeen) == false }
         return try tombs.first { try work.tomb($0)?.deleters == [header.id] } ?? tombs.first
     }
 

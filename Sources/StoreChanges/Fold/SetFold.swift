@@ -83,6 +83,9 @@ struct SetFold {
     /// Whether the set's author knew another set.
     func knows(_ set: SetID) -> Bool { set == header.id || header.hasSeen(set) }
 
+    /// Whether the set's author knew that a row was deleted; other replicas may have forgotten the row by now.
+    func hasSeen(_ tomb: StoredTomb) -> Bool { tomb.deleters.contains(where: header.hasSeen) }
+
     // MARK: Rows
 
     /// Records what a row was before the set, when the set first touches it.

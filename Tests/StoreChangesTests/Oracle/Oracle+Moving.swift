@@ -148,10 +148,12 @@ extension Oracle.Integration {
             renamed.row.cells = values(of: led, in: schema)
             content.tombs[child] = nil
             if content.rows[name] == nil {
-                if let other = content.tombs[name], name != child {
+                if let other = content.tombs[name], name != child, !other.deleters.contains(where: set.header.hasSeen) {
                     renamed = other
-                    renamed.row.inserters.formUnion(tomb.row.inserters)
-                    renamed.deleters.formUnion(tomb.deleters)
+                    if !tomb.deleters.contains(where: set.header.hasSeen) {
+                        renamed.row.inserters.formUnion(tomb.row.inserters)
+                        renamed.deleters.formUnion(tomb.deleters)
+                    }
                 }
                 content.tombs[name] = renamed
             }

@@ -33,7 +33,8 @@
 // 17. References of other rows follow a changed value after all edits of the set, and only references with the
 //    former value and lead nowhere now.
 // 18. References in tombs follow merges and changed values as rows do; of two tombs that get one name the row that
-//    didn't move stays, with the deleters and inserters of both; a tomb that gets a row's name goes.
+//    didn't move stays, with the deleters and inserters of both; a tomb that gets a row's name goes. A tomb of which
+//    the author had seen a deleter counts as absent when it meets another one.
 // 19. The digest of a deleted row covers its cells outside the key, encoded one after the other in ascending order
 //    of the columns; a re-pointed reference makes it differ, which logs an edit too much rather than one too few.
 // 20. A delete through an alias of its own name is refused and logged even if the target is out already, and
