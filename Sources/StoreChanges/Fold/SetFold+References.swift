@@ -83,7 +83,10 @@ extension SetFold {
         }
         var cells = schema.cells(of: row, image)
         try lead(&cells, in: row.table)
-        try takeBack(row, cells.filter { reference.key.columns.contains($0.key) && state.cells[$0.key] != $0.value })
+        let changed = cells.filter { column, former in
+            reference.key.columns.contains(column) && state.cell(column).map { $0 != former } ?? false
+        }
+        if !changed.isEmpty { try takeBack(row, changed) }
     }
 
     // MARK: Bringing back

@@ -359,6 +359,38 @@ extension FoldScenarios {
             conflicts: ["leftOut shop A#2", "leftOut shop B#1", "leftOut pair ('y', 'p')"]
         ),
         FoldScenario(
+            title: "A deleted row that gets the name of a forgotten one comes back as itself",
+            schema: """
+                CREATE TABLE code (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+                CREATE TABLE price (code TEXT REFERENCES code (name), day INT, cents INT, PRIMARY KEY (code, day));
+                CREATE TABLE offer (
+                    id INTEGER PRIMARY KEY, code TEXT, day INT, FOREIGN KEY (code, day) REFERENCES price
+                );
+                """,
+            sets: [
+                first(
+                    .insert("code", "A#1", ["name": "x"]),
+                    .insert("code", "A#2", ["name": "y"]),
+                    .insert("price", ["x", 1], ["cents": 7]),
+                    .insert("price", ["y", 1], ["cents": 5])
+                ),
+                .by("A", 2, at: 2, .delete("price", ["y", 1], knowing: ["cents": 5])),
+                .by("A", 3, at: 3, .delete("code", "A#2", knowing: ["name": "y"])),
+                .by(
+                    "C",
+                    1,
+                    at: 4,
+                    seeing: ["A": 3],
+                    .update("code", "A#1", ["name": .from("x", to: "y")]),
+                    .delete("price", ["x", 1], knowing: ["cents": 7])
+                ),
+                .by("B", 1, at: 5, seeing: ["A": 3], .insert("offer", "B#1", ["code": "x", "day": 1])),
+            ],
+            rows: ["code A#1 name='y'", "offer B#1 code='y' day=1", "price ('y', 1) cents=7"],
+            tombs: ["code A#2"],
+            conflicts: ["broughtBack price ('y', 1)"]
+        ),
+        FoldScenario(
             title: "A set that renames one parent of a row and deletes its other parent brings that one back",
             schema: codes + """
                 CREATE TABLE maker (id INTEGER PRIMARY KEY, name TEXT);

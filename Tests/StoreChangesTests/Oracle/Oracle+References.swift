@@ -138,6 +138,7 @@ extension Oracle.Integration {
         let schema = table(child.table)
         let cells = values(of: led(image(former, earlier), of: schema), in: schema)
             .filter { key.columns.contains($0.key) && state.cells[$0.key] != $0.value }
+        guard !cells.isEmpty else { return }
         log(.takenBack, child, lost: state.cells.filter { cells[$0.key] != nil }, kept: cells)
         rewrite(child, with: cells)
     }
