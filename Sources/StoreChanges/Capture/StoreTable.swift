@@ -27,14 +27,6 @@ struct StoreTable {
 
     // MARK: Reading
 
-    /// The numbers of all rows of a table with an integer key, in ascending order.
-    func forEachNumber(_ body: (Int64) throws -> Void) throws {
-        guard let key = integerKey?.quotedName else { return }
-        try store.forEach("SELECT \(key) FROM \(name.quotedName) ORDER BY \(key)") { values in
-            if let number = values.integer(0) { try body(number) }
-        }
-    }
-
     /// Whether SQLite may give a new row the number of a deleted row.
     var reusesNumbers: Bool {
         integerKey != nil && !SQLTokens(table.schema.statement).tokens.contains { $0.isKeyword("AUTOINCREMENT") }
@@ -73,7 +65,10 @@ struct StoreTable {
     func deleteUnnamedRows() throws -> Bool {
         guard let key = integerKey?.quotedName else { return false }
         var unnamed: [Int64] = []
-        try forEachNumber { if try numbers.name(of: $0, in: name) == nil { unnamed.append($0) } }
+        try store.forEach("SELECT \(key) FROM \(name.quotedName) ORDER BY \(key)") { values in
+            guard let number = values.integer(0), try numbers.name(of: number, in: name) == nil else { return }
+            unnamed.append(number)
+        }
         for number in unnamed {
             try store.execute("DELETE FROM \(name.quotedName) WHERE \(key) = ?", [.integer(number)])
         }
@@ -85,8 +80,6 @@ struct StoreTable {
         var reference: RowReference
         /// The cells outside the key.
         var cells: [String: Cell]
-        /// The integer key in this store.
-        var number: Int64?
     }
 
     /// All rows, in the order of the table's key.
@@ -140,15 +133,15 @@ struct StoreTable {
                 return nil
             }
             cells[column] = nil
-            return Row(reference: RowReference(name, row), cells: cells, number: number)
+            return Row(reference: RowReference(name, row), cells: cells)
         case .meaningful, .natural, .none:
             let key = table.schema.key.columns.map { cells[$0] ?? .null }
             guard !key.isEmpty, !key.contains(.null) else {
                 let all = columns.map { cells[$0] ?? .null }
-                return Row(reference: RowReference(name, .key(all)), cells: [:], number: nil)
+                return Row(reference: RowReference(name, .key(all)), cells: [:])
             }
             for column in table.keyColumns { cells[column] = nil }
-            return Row(reference: RowReference(name, .key(key)), cells: cells, number: nil)
+            return Row(reference: RowReference(name, .key(key)), cells: cells)
         }
     }
 
