@@ -85,8 +85,7 @@ struct BaseScan {
 
     /// Finds a row by its name.
     mutating func row(_ name: RowName) throws -> Row {
-        let encoded = name.encoded
-        let key = [try state.table(table), StoredValue.blob(encoded)]
+        let key = RowKey(table: tableID, name: name.encoded)
         try lookup.bind(key)
         defer { lookup.reset() }
         let id = try lookup.step() ? lookup.integer(0) : nil
@@ -103,9 +102,9 @@ struct BaseScan {
             }
         }
         var image = id == nil ? nil : lookup.blob(1)
-        if let pending = try state.db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", key) {
-            missingRemoved.remove(encoded)
-            image = pending.bytes(0)
+        if let pending = try ReplicaPending(state).image(key) {
+            missingRemoved.remove(key.name)
+            image = pending
         }
         if image != nil { foundCount += 1 }
         return Row(name: name, image: image)
@@ -164,9 +163,9 @@ struct BaseScan {
     }
 
     private func isMissing(_ name: RowName) throws -> Bool {
-        let encoded = name.encoded
-        guard !missingRemoved.contains(encoded) else { return true }
-        try lookup.bind([try state.table(table), .blob(encoded)])
+        let key = RowKey(table: tableID, name: name.encoded)
+        guard !missingRemoved.contains(key.name) else { return true }
+        try lookup.bind(key)
         defer { lookup.reset() }
         return try lookup.step() && lookup.integer(0).map { !found.contains($0) } ?? false
     }

@@ -37,7 +37,7 @@ struct ReplicaPending {
     }
 
     /// What the store has for a pending row, `nil` where it has none; `nil` if the row isn't pending.
-    private func image(_ key: RowKey) throws -> [UInt8]?? {
+    func image(_ key: RowKey) throws -> [UInt8]?? {
         let statement = try state.statements.pending.bind(key)
         defer { statement.reset() }
         return try statement.step() ? .some(statement.blob(0)) : .none
