@@ -127,18 +127,14 @@ private struct CheckpointRows: StoredRows {
     func take(_ name: [UInt8], _ number: Int64?, _ image: [UInt8]) throws -> Bool {
         try fillStatement.execute([.blob(image), table, .blob(name)])
         if db.writtenCount == 1 { return true }
-        guard try first(pendingStatement, [table, .blob(name)]) == 1 else { throw StoreChangesError.unfitCheckpoint }
+        guard try pendingStatement.firstInteger([table, .blob(name)]) == 1 else {
+            throw StoreChangesError.unfitCheckpoint
+        }
         return false
     }
 
     func count(_ name: [UInt8]) throws -> Bool {
-        try first(pendingCountStatement, [table, .blob(name)]) == nil && counts.count(name)
-    }
-
-    private func first(_ statement: SQLStatement, _ values: [StoredValue]) throws -> Int64? {
-        try statement.bind(values)
-        defer { statement.reset() }
-        return try statement.step() ? statement.integer(0) : nil
+        try pendingCountStatement.firstInteger([table, .blob(name)]) == nil && counts.count(name)
     }
 }
 
@@ -152,12 +148,11 @@ private final class CountedRows {
 
     init(_ table: String, _ state: ReplicaState) throws {
         self.table = try state.table(table)
-        let identifiers = try state.identifiers(of: table)
         let last = try state.db.first(
             "SELECT max(id) FROM counts WHERE id BETWEEN ? AND ?",
-            [.integer(identifiers.lowerBound), .integer(identifiers.upperBound)]
+            state.identifierBounds(of: table)
         )
-        identifier = last?.integer(0) ?? identifiers.lowerBound
+        identifier = try last?.integer(0) ?? state.identifiers(of: table).lowerBound
         insertStatement = try state.db.prepare(
             "INSERT INTO counts (id, tbl, name, digest, count) VALUES (?, ?, ?, ?, 1)"
         )
@@ -168,19 +163,13 @@ private final class CountedRows {
     /// Counts a row; returns whether it's the first of its kind.
     func count(_ name: [UInt8]) throws -> Bool {
         let digest = ReplicaState.digest(name)
-        if let known = try find(name, digest) {
+        if let known = try findStatement.firstInteger([table, digest, .blob(name)]) {
             try againStatement.execute([.integer(known)])
             return false
         }
         identifier += 1
         try insertStatement.execute([.integer(identifier), table, .blob(name), digest])
         return true
-    }
-
-    private func find(_ name: [UInt8], _ digest: StoredValue) throws -> Int64? {
-        try findStatement.bind([table, digest, .blob(name)])
-        defer { findStatement.reset() }
-        return try findStatement.step() ? findStatement.integer(0) : nil
     }
 }
 

@@ -52,9 +52,7 @@ struct CountScan {
     }
 
     private func identifier(_ name: [UInt8]) throws -> Int64? {
-        try lookup.bind([state.table(table), .blob(name), ReplicaState.digest(name)])
-        defer { lookup.reset() }
-        return try lookup.step() ? lookup.integer(0) : nil
+        try lookup.firstInteger([state.table(table), .blob(name), ReplicaState.digest(name)])
     }
 
     private mutating func count(_ id: Int64) {

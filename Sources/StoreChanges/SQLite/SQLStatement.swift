@@ -103,6 +103,13 @@ final class SQLStatement {
         try run()
     }
 
+    /// The integer in the first column of the first row; `nil` if there is none.
+    func firstInteger(_ values: [StoredValue]) throws -> Int64? {
+        try bind(values)
+        defer { reset() }
+        return try step() ? integer(0) : nil
+    }
+
     /// Makes the statement ready for other values, and frees the present ones: one may be large.
     func reset() {
         sqlite3_reset(statement)
