@@ -16,7 +16,7 @@ final class RowNames {
     private let store: SQLConnection
     private let state: ReplicaState
     private let pending: ReplicaPending
-    private let numbers: ReplicaNumbers
+    fileprivate let numbers: ReplicaNumbers
     private let client: ClientID
     private let writtenAgain: RowWrittenAgain?
     /// When the store was last written, in milliseconds since 1970.
@@ -56,11 +56,7 @@ final class RowNames {
         if let known = tables[table] { return known }
         let key = state.schema.tables[table]?.schema.key.columns.first ?? "rowid"
         let sql = "SELECT 1 FROM \(table.quotedName) WHERE \(key.quotedName) = ?"
-        let names = ReferencedNames(
-            try store.prepare(sql),
-            name: { [unowned self] in try encodedName(of: $0, in: table) },
-            formerName: { [unowned self] in try numbers.name(ofMissing: $0, in: table)?.encoded }
-        )
+        let names = ReferencedNames(of: table, try store.prepare(sql), self)
         tables[table] = names
         return names
     }
@@ -80,7 +76,8 @@ final class RowNames {
         return try encodedName(of: number, in: numbered)
     }
 
-    private func encodedName(of number: Int64, in table: String) throws -> [UInt8] {
+    /// The encoded name of a row of the store, in a table that gives its rows their names.
+    fileprivate func encodedName(of number: Int64, in table: String) throws -> [UInt8] {
         guard client != .origin else { return RowName.numbered(client: client, number: number).encoded }
         if let holder = try pending.holder(of: number, in: table), try holder.isInStore || isNew(holder.name) {
             return holder.name
@@ -107,8 +104,12 @@ final class RowNames {
     /// Gives a row a new name, because the user inserted it; the restored row keeps its name.
     @discardableResult
     func create(_ number: Int64, in table: String) throws -> RowName {
-        let isRestored = writtenAgain?.row.table == table && writtenAgain?.number == number
-        let name = try (isRestored ? writtenAgain?.row.row : nil) ?? newName(ofRow: number, in: table)
+        let name: RowName
+        if let writtenAgain, writtenAgain.row.table == table, writtenAgain.number == number {
+            name = writtenAgain.row.row
+        } else {
+            name = try newName(ofRow: number, in: table)
+        }
         try numbers.setNumber(number, of: RowReference(table, name))
         return name
     }
@@ -142,9 +143,9 @@ final class RowNames {
 
 /// The names of the rows of one table to which references lead; the names that were needed last are in memory.
 final class ReferencedNames {
+    private let table: String
     private let lookup: SQLStatement
-    private let name: (Int64) throws -> [UInt8]
-    private let formerName: (Int64) throws -> [UInt8]?
+    private unowned let names: RowNames
     /// The numbers and their encoded names, each where the number's lowest bits say; `nil` for a number of no row.
     private var known: [(number: Int64, name: [UInt8]?)]
     private static let count: Int64 = 1 << 14
@@ -152,17 +153,11 @@ final class ReferencedNames {
     /// Prepares to read names.
     ///
     /// - Parameters:
+    ///   - table: The table.
     ///   - lookup: Finds a row of the store by its number.
-    ///   - name: Returns the encoded name of a row that the store has.
-    ///   - formerName: Returns the encoded name of the row that had a number last; `nil` if none had it.
-    init(
-        _ lookup: SQLStatement,
-        name: @escaping (Int64) throws -> [UInt8],
-        formerName: @escaping (Int64) throws -> [UInt8]?
-    ) {
-        self.lookup = lookup
-        self.name = name
-        self.formerName = formerName
+    ///   - names: The names of all tables' rows, which live longer than this object.
+    init(of table: String, _ lookup: SQLStatement, _ names: RowNames) {
+        (self.table, self.lookup, self.names) = (table, lookup, names)
         known = Array(repeating: (number: 0, name: nil), count: Int(Self.count))
         // No slot has a number of its own yet.
         known[0].number = 1
@@ -179,7 +174,9 @@ final class ReferencedNames {
     func name(of number: Int64) throws -> [UInt8]? {
         let index = Int(number & (Self.count - 1))
         if known[index].number == number { return known[index].name }
-        let name = try exists(number) ? name(number) : formerName(number)
+        let name =
+            try exists(number)
+            ? names.encodedName(of: number, in: table) : names.numbers.name(ofMissing: number, in: table)?.encoded
         known[index] = (number, name)
         return name
     }
