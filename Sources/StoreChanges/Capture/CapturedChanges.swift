@@ -111,14 +111,11 @@ struct CapturedChanges {
 
     /// Adds a change that is captured again, to the state as it is.
     mutating func append(repeated change: Change) throws {
-        let row = RowReference(change.table, change.row)
-        let table = try state.schema.table(change.table)
-        let isCounted = state.schema.isCounted(row)
-        let former = isCounted ? StoredRow(countedIn: table) : try state.row(row)
+        let (row, table) = (change.reference, try state.schema.table(change.table))
+        let former = state.schema.isCounted(row) ? StoredRow(countedIn: table) : try state.row(row)
         switch change.edit {
         case .delete: try append(change, from: former, to: nil)
-        case .insert(let inserted):
-            try append(change, from: nil, to: isCounted ? former : StoredRow(table, inserted.cells))
+        case .insert: try append(change, from: nil, to: inserted(change))
         case .update(let cells):
             var present = former ?? StoredRow(table, [:])
             present.write(cells.mapValues(\.new))
@@ -145,7 +142,7 @@ struct CapturedChanges {
     /// `CHECK` constraints don't count: each concerns one row, whose columns stay together.
     private mutating func phase(of change: Change, to present: StoredRow?) throws -> Phase {
         guard let table = tables[change.table], !undivided.contains(change.table) else { return .middle }
-        let row = RowReference(change.table, change.row)
+        let row = change.reference
         let isCounted = state.schema.isCounted(row)
         switch change.edit {
         // A migration's inserts and counts are compared with what other devices did, but not with each other.
@@ -195,7 +192,7 @@ struct CapturedChanges {
     ///
     /// They are the rows to which a change leads references, and the rows that take a value from a row to which references led.
     private mutating func noteNeeds(of change: Change, from former: StoredRow?, to present: StoredRow?) throws {
-        let row = RowReference(change.table, change.row)
+        let row = change.reference
         if let former {
             let kept = present.map { state.schema.parentKeys(of: row, $0) } ?? []
             needed.formUnion(Set(state.schema.parentKeys(of: row, former)).subtracting(kept))
@@ -290,16 +287,14 @@ struct CapturedChanges {
     private func isNeeded(_ change: Change) throws -> Bool {
         guard let row = try inserted(change) else { return false }
         if undivided.contains(change.table) { return true }
-        let reference = RowReference(change.table, change.row)
-        return state.schema.parentKeys(of: reference, row).contains(where: needed.contains)
+        return state.schema.parentKeys(of: change.reference, row).contains(where: needed.contains)
     }
 
     /// The row that a change inserts; `nil` if it's another change.
     private func inserted(_ change: Change) throws -> StoredRow? {
         guard case .insert(let row) = change.edit else { return nil }
         let table = try state.schema.table(change.table)
-        return state.schema.isCounted(RowReference(change.table, change.row))
-            ? StoredRow(countedIn: table) : StoredRow(table, row.cells)
+        return state.schema.isCounted(change.reference) ? StoredRow(countedIn: table) : StoredRow(table, row.cells)
     }
 
     private func lastRun(of phase: Phase, before last: Int64) throws -> (id: Int64, changes: [Change])? {

@@ -27,7 +27,7 @@ struct RepeatedChanges {
         let changes = fold.adapt(fold.withoutRepeatedCounts(set.changes, migrations))
         let made = Set(try changes.flatMap(keys))
         return try changes.compactMap { change in
-            let row = RowReference(change.table, change.row)
+            let row = change.reference
             guard !state.schema.isCounted(row) else { return change }
             switch change.edit {
             case .delete: return change
@@ -48,7 +48,7 @@ struct RepeatedChanges {
 
     /// The values by which references find the row that a change makes.
     private func keys(of change: Change) throws -> [LookupKey] {
-        let row = RowReference(change.table, change.row)
+        let row = change.reference
         switch change.edit {
         case .delete: return []
         case .insert(let inserted):

@@ -65,9 +65,8 @@ extension Replica {
             guard let set = try source.set(entry.reference) else { continue }
             var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
             for change in set.changes where state.schema.tables[change.table] != nil {
-                let reference = RowReference(change.table, change.row)
-                guard state.schema.has(reference) else { continue }
-                let row = try fold.lead(reference).0
+                guard state.schema.has(change.reference) else { continue }
+                let row = try fold.lead(change.reference).0
                 edits[row] = try lostEdit(change.edit, of: row, in: entry, after: edits[row])
             }
         }

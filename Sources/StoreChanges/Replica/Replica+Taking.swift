@@ -58,7 +58,7 @@ extension Replica {
     /// Nothing tells who inserted a row without a key.
     private func deletesUnknownRow(_ change: Change) throws -> Bool {
         guard case .delete = change.edit else { return false }
-        let row = RowReference(change.table, change.row)
+        let row = change.reference
         if state.schema.isCounted(row) { return true }
         let inserters = try state.row(row)?.inserters ?? []
         return inserters.contains { $0.client != client }
@@ -66,7 +66,7 @@ extension Replica {
 
     /// Puts what the document has of a row into the conflict log, if the store's values replace it.
     private func logReplaced(by change: Change, at time: UInt64) throws {
-        let row = RowReference(change.table, change.row)
+        let row = change.reference
         guard let present = try state.row(row)?.cells else { return }
         switch change.edit {
         case .insert: return
@@ -83,7 +83,7 @@ extension Replica {
     /// Puts the store's values of a row into the conflict log, if the document's stay.
     private func logGivenUp(_ change: Change, at time: UInt64) throws {
         guard case .update(let cells) = change.edit else { return }
-        let row = RowReference(change.table, change.row)
+        let row = change.reference
         let present = try state.row(row)?.cells ?? [:]
         let kept = present.filter { cells[$0.key] != nil }
         try logDecision(.otherSideTaken, on: row, lost: cells.mapValues(\.new), kept: kept, at: time)

@@ -310,7 +310,7 @@ struct ReplicaLog {
         try ReplicaNumbers(state).skipNames(in: set, of: client)
         let wishes = set.changes.compactMap { change -> (RowReference, Int64)? in
             guard case .insert(let row) = change.edit, let wish = row.wish else { return nil }
-            return (RowReference(change.table, change.row), wish)
+            return (change.reference, wish)
         }
         return FoldedSet(delta: delta, conflicts: conflicts, wishes: wishes)
     }

@@ -123,6 +123,11 @@ public struct Change: Hashable, Sendable {
     }
 }
 
+extension Change {
+    /// The row, with its table.
+    var reference: RowReference { RowReference(table, row) }
+}
+
 /// What happened to a row.
 public enum Edit: Hashable, Sendable {
     /// The row is new.
