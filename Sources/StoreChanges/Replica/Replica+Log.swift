@@ -108,7 +108,7 @@ extension Replica {
 
     /// The client that the replica belongs to: this one, or a former one of this device.
     var owner: ClientID? {
-        get throws { try ReplicaFact.client.read(db).map { ClientID(rawValue: String(decoding: $0, as: UTF8.self)) } }
+        get throws { try ReplicaFact.client.text(db).map { ClientID(rawValue: $0) } }
     }
 
     /// Makes the replica belong to this client.

@@ -101,10 +101,9 @@ extension Replica {
         unlessTaken isTaken: Bool
     ) throws {
         let description = SchemaDescription(schema)
-        guard try exists(in: db), let layout = try ReplicaFact.layout.read(db), layout != description.encoded
+        guard try exists(in: db), let layout = try ReplicaFact.layout.read(db), layout != description.encoded,
+            try !isOwn(token?.bytes, in: db)
         else { return }
-        let isPrepared = try token != nil && token?.bytes == ReplicaFact.preparedToken.read(db)
-        guard try !isPrepared && token?.bytes != ReplicaFact.token.read(db) else { return }
         let former = try SchemaDescription(decoding: layout)
         let isUpdate = try description.hasNames(of: former) && !ReplicaVersions(db, description).isOlder(than: former)
         guard !(isTaken && isUpdate) else { return }

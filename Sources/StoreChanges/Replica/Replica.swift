@@ -266,7 +266,7 @@ package final class Replica {
     @discardableResult
     func finishWritten(_ store: Database) throws -> Bool {
         guard let prepared = try ReplicaFact.preparedToken.read(db),
-            try prepared == StoreToken.read(SQLConnection(store), origin: origin)?.bytes
+            try prepared == token(of: store)
         else { return false }
         try finish()
         return true
@@ -281,8 +281,8 @@ package final class Replica {
     /// - Throws: ``StoreChangesError`` with `storeReplaced`.
     package func recover(_ store: Database, acceptsOther: Bool = false) throws -> Bool {
         if try finishWritten(store) { return true }
-        let token = try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
-        let isOwn = token == (try ReplicaFact.token.read(db))
+        let token = try token(of: store)
+        let isOwn = try token == ReplicaFact.token.read(db)
         guard isOwn || acceptsOther else {
             throw StoreChangesError(
                 .storeReplaced,
@@ -299,10 +299,16 @@ package final class Replica {
     }
 
     /// Whether a store, in a transaction, has the token that the replica wrote last, or has prepared.
-    func isOwnStore(_ store: Database) throws -> Bool {
-        let token = try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
+    func isOwnStore(_ store: Database) throws -> Bool { try Self.isOwn(token(of: store), in: db) }
+
+    /// Whether a store with a token, or without one, is the store of a replica.
+    static func isOwn(_ token: [UInt8]?, in db: SQLConnection) throws -> Bool {
         if try token == ReplicaFact.token.read(db) { return true }
         return try token != nil && token == ReplicaFact.preparedToken.read(db)
+    }
+
+    private func token(of store: Database) throws -> [UInt8]? {
+        try StoreToken.read(SQLConnection(store), origin: origin)?.bytes
     }
 
     // MARK: What the store has seen
