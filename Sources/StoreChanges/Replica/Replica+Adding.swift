@@ -1,7 +1,11 @@
 /// New sets of this device.
 extension Replica {
     /// The header of this device's next set.
-    func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
+    func nextHeader(
+        seen: [ClientID: SeenSet],
+        at time: UInt64,
+        isMigration: Bool = false
+    ) throws -> SyncChangeSet.Header {
         let owner = try owner
         // No other device would get a set of a former client: this device doesn't publish as that client any more.
         guard owner == nil || owner == client else {
@@ -26,6 +30,7 @@ extension Replica {
             schema: version
         )
         header.schemaDescription = description
+        header.isMigration = isMigration
         return header
     }
 

@@ -144,8 +144,7 @@ extension Replica {
         guard try !hasLostIdentity() else { return [] }
         var sets: [OwnSet] = []
         try withdraw(where: ReplicaLog.Status.isVoid)
-        let notYetAgain = "origin IN (\(ReplicaLog.Origin.published.rawValue), \(ReplicaLog.Origin.withdrawn.rawValue))"
-        let voids = try log.entries(.void, where: notYetAgain).map(\.reference)
+        let voids = try log.entries(.void, where: ReplicaLog.Origin.isNotCapturedAgain).map(\.reference)
         guard !voids.isEmpty else { return [] }
         // The new sets aren't added to these: they are this device's part of the same update.
         var migrations = MigrationSets(try log.entries(.integrated))
@@ -157,8 +156,7 @@ extension Replica {
                     of: void,
                     besides: migrations.unseen(by: void.header) { try log.set($0) }
                 )
-                var header = try nextHeader(seen: seen, at: time)
-                header.isMigration = void.header.isMigration
+                let header = try nextHeader(seen: seen, at: time, isMigration: void.header.isMigration)
                 if !capturesVoidSets { try log.judgement().refuseMissingSets(header) }
                 if !changes.isEmpty { sets += try add(SyncChangeSet(header, changes)) }
             }

@@ -47,8 +47,7 @@ extension Replica {
         try ReplicaFact.token.write(try StoreToken.read(connection, origin: origin)?.bytes, db)
         guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }
         // The user has decided knowing both.
-        var header = try nextHeader(seen: try log.integrated(), at: time)
-        header.isMigration = isMigration
+        let header = try nextHeader(seen: try log.integrated(), at: time, isMigration: isMigration)
         try log.judgement().refuseMissingSets(header)
         return try add(header, changes)
     }

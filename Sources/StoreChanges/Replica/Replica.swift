@@ -98,8 +98,7 @@ package final class Replica {
         var changes = try capture.run(at: time, allowsDeletions: allowsDeletions, since: pages)
         try PageMemory(state).write(pages)
         guard try !changes.isEmpty || announcesSchema(isMigration) else { return [] }
-        var header = try nextHeader(seen: seen, at: time)
-        header.isMigration = isMigration
+        var header = try nextHeader(seen: seen, at: time, isMigration: isMigration)
         let judgement = try log.judgement()
         guard judgement.isLate(header) else { return try add(header, changes) }
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits

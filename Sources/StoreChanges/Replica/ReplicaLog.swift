@@ -128,28 +128,28 @@ struct ReplicaLog {
 
     /// The last set of a client that is integrated, wherever it was captured.
     func lastIntegrated(of client: ClientID) throws -> SeenSet? {
-        try last("client = ? AND \(Status.isIntegrated)", client)
+        try last(of: client, where: Status.isIntegrated)
     }
 
     /// The last set of a client that may count, whether it's integrated or waits for others.
     func lastArrived(of client: ClientID) throws -> SeenSet? {
-        try last("client = ? AND \(Status.isNotVoid)", client)
+        try last(of: client, where: Status.isNotVoid)
     }
 
     /// The last set that a client captured here, void ones included.
     func lastCaptured(by client: ClientID) throws -> SeenSet? {
-        try last("client = ? AND NOT \(Origin.isForeign)", client)
+        try last(of: client, where: "NOT \(Origin.isForeign)")
     }
 
     /// The last set that a client captured here and can't capture again under its number, void ones included: other devices may
     /// know this set, or another one of its number.
     func lastIrrevocable(by client: ClientID) throws -> SeenSet? {
-        try last("client = ? AND \(Origin.isIrrevocable)", client)
+        try last(of: client, where: Origin.isIrrevocable)
     }
 
-    private func last(_ condition: String, _ client: ClientID) throws -> SeenSet? {
+    private func last(of client: ClientID, where condition: String) throws -> SeenSet? {
         try db.first(
-            "SELECT sequence, digest FROM sets WHERE \(condition) ORDER BY sequence DESC LIMIT 1",
+            "SELECT sequence, digest FROM sets WHERE client = ? AND \(condition) ORDER BY sequence DESC LIMIT 1",
             [.text(client.rawValue)]
         )?.seenSet(0)
     }
