@@ -18,8 +18,7 @@ extension Replica {
         let (integrated, void) = (try log.foreignSets(.integrated), try log.foreignSets(.void))
         try integrateInserted()
         let lost = try log.entries(.void, where: ReplicaLog.Origin.isForeign).filter { entry in
-            integrated.contains(entry.reference)
-                || entry.header.id.client == client && !void.contains(entry.reference)
+            integrated.contains(entry.reference) || entry.id.client == client && !void.contains(entry.reference)
         }
         try logLost(lost, of: log)
     }
@@ -33,12 +32,12 @@ extension Replica {
         let (integrated, judgement) = (try log.integrated(), try log.judgement())
         let lost = try former.log.entries(.integrated, where: ReplicaLog.Origin.isForeign).filter { entry in
             guard try !log.counts(entry.reference) else { return false }
-            let (client, sequence) = (entry.header.id.client, entry.header.id.sequence)
+            let (client, sequence) = (entry.id.client, entry.id.sequence)
             return judgement.isVoid(entry.reference) || sequence <= integrated[client]?.sequence ?? 0
         }
         try logLost(lost, of: former.log)
         let own = try log.entries(.void, where: ReplicaLog.Origin.isForeign).filter { entry in
-            try entry.header.id.client == client && !former.log.has(entry.reference)
+            try entry.id.client == client && !former.log.has(entry.reference)
         }
         try logLost(own, of: log)
     }
@@ -70,15 +69,13 @@ extension Replica {
                 edits[row] = try lostEdit(change.edit, of: row, in: entry, after: edits[row])
             }
         }
-        let sorted = edits.sorted {
-            ($0.value.entry.header.position, $0.key) < ($1.value.entry.header.position, $1.key)
-        }
+        let sorted = edits.sorted { ($0.value.entry.position, $0.key) < ($1.value.entry.position, $1.key) }
         let removals = try ReplicaKnowledge(db).read().removals
         for (row, edit) in sorted {
             let present = try state.row(row)?.cells
             let kept = present?.filter { edit.cells[$0.key] != nil } ?? [:]
             guard present == nil || kept != edit.cells else { continue }
-            let (set, stamp) = (edit.entry.header.id, edit.entry.header.stamp)
+            let (set, stamp) = (edit.entry.id, edit.entry.header.stamp)
             let isRemoved = removals[set.client].map { set.sequence > $0 } ?? false
             let rule = isRemoved ? Conflict.Rule.clientRemoved : .setVoid
             for _ in 0..<max(edit.count, 0) {

@@ -26,9 +26,8 @@ extension ReplicaLog {
         try db.execute("UPDATE sets SET sum = NULL")
         try db.execute(
             """
-            UPDATE sets SET sum = ? WHERE (client, sequence, digest) = (
-                SELECT client, sequence, digest FROM sets WHERE \(Status.isIntegrated)
-                ORDER BY stamp DESC, client DESC, sequence DESC LIMIT 1
+            UPDATE sets SET sum = ? WHERE id = (
+                SELECT id FROM sets WHERE \(Status.isIntegrated) ORDER BY stamp DESC, client DESC, sequence DESC LIMIT 1
             )
             """,
             [.blob(digestOfAllRows().bytes)]

@@ -163,20 +163,19 @@ struct ReplicaMigration {
     /// Brings what undoing sets puts back to the new columns of a table.
     private func rewriteFormerItems(_ name: String, _ former: FormerTable) throws {
         guard let table = state.schema.tables[name] else { return }
-        func rewrite(_ row: inout StoredRow?) throws {
-            row = try row.map { StoredRow(table, try image($0.image, former, in: table), inserters: $0.inserters) }
+        func rewritten(_ row: StoredRow) throws -> StoredRow {
+            StoredRow(table, try image(row.image, former, in: table), inserters: row.inserters)
         }
         var counts = try FormerCounts(of: name, state) { renamed($0, former) ?? $0 }
         try log.undo.rewrite { items in
             counts.rewrite(&items)
             for index in items.rows.indices where items.rows[index].key.table == name {
-                try rewrite(&items.rows[index].item)
+                items.rows[index].item = try items.rows[index].item.map(rewritten)
             }
             for index in items.tombs.indices where items.tombs[index].key.table == name {
-                guard let tomb = items.tombs[index].item else { continue }
-                var row = Optional(tomb.row)
-                try rewrite(&row)
-                items.tombs[index].item = row.map { StoredTomb(row: $0, deleters: tomb.deleters) }
+                items.tombs[index].item = try items.tombs[index].item.map {
+                    StoredTomb(row: try rewritten($0.row), deleters: $0.deleters)
+                }
             }
         }
     }
