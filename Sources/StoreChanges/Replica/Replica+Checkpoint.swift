@@ -72,7 +72,7 @@ extension Replica {
     /// Notes which sets are in the store, the maker's own among them: for the device that joins they are another device's.
     private static func noteStoreSeen(_ db: SQLConnection, by client: ClientID) throws {
         var seen = try ReplicaFact.seen.read(db).map { try [ClientID: SeenSet](decoding: $0) } ?? [:]
-        seen[client] = try knownSets(db, where: ReplicaLog.Status.isIntegrated)[client]
+        seen[client] = try ReplicaLog.knownSets(db, where: ReplicaLog.Status.isIntegrated)[client]
         try ReplicaFact.seen.write(seen.encoded, db)
     }
 

@@ -1,5 +1,27 @@
 /// Which sets count, which weren't captured here, and how many there are.
 extension ReplicaLog {
+    /// The last set of each client that fulfils a condition in SQL.
+    ///
+    /// Each client's sets are searched from its last one on: the log has all sets that ever arrived.
+    static func knownSets(
+        _ db: SQLConnection,
+        where condition: String = "true",
+        _ values: [StoredValue] = []
+    ) throws -> [ClientID: SeenSet] {
+        let sql = """
+            WITH RECURSIVE clients (name) AS (
+                SELECT min(client) FROM sets
+                UNION ALL SELECT (SELECT min(client) FROM sets WHERE client > name) FROM clients WHERE name IS NOT NULL
+            )
+            SELECT client, sequence, digest FROM clients JOIN sets ON id = (
+                SELECT id FROM sets WHERE client = name AND (\(condition)) ORDER BY sequence DESC, digest LIMIT 1
+            )
+            """
+        return try db.all(sql, values).reduce(into: [:]) { known, values in
+            known[values.client(0)] = try values.seenSet(1)
+        }
+    }
+
     /// The number of the sets that aren't stable, and their size in bytes: every checkpoint has them.
     func size() throws -> (sets: UInt64, bytes: Int64) {
         let values = try db.first("SELECT count(*), sum(length(bytes)) FROM sets WHERE \(Status.isNotStable)")

@@ -124,7 +124,7 @@ struct ReplicaLog {
     }
 
     /// The last set of each client that is integrated.
-    func integrated() throws -> [ClientID: SeenSet] { try Replica.knownSets(db, where: Status.isIntegrated) }
+    func integrated() throws -> [ClientID: SeenSet] { try Self.knownSets(db, where: Status.isIntegrated) }
 
     /// The last set of a client that is integrated, wherever it was captured.
     func lastIntegrated(of client: ClientID) throws -> SeenSet? {

@@ -9,6 +9,8 @@ package struct RowState: Hashable, Sendable {
         self.cells = cells
         self.inserters = inserters
     }
+
+    init(_ row: StoredRow) { self.init(cells: row.cells, inserters: row.inserters) }
 }
 
 /// A deleted row, kept until every client knows that it's deleted.
@@ -22,6 +24,8 @@ package struct Tomb: Hashable, Sendable {
         self.row = row
         self.deleters = deleters
     }
+
+    init(_ tomb: StoredTomb) { self.init(row: RowState(tomb.row), deleters: tomb.deleters) }
 }
 
 /// A former value of a row's key, or of unique columns to which a foreign key refers.

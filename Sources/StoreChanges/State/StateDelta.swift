@@ -19,11 +19,3 @@ package struct StateDelta {
     var aliases: [Changed<AliasKey, Alias>] = []
     var counts: [Changed<RowReference, Int>] = []
 }
-
-extension RowState {
-    init(_ row: StoredRow) { self.init(cells: row.cells, inserters: row.inserters) }
-}
-
-extension Tomb {
-    init(_ tomb: StoredTomb) { self.init(row: RowState(tomb.row), deleters: tomb.deleters) }
-}

@@ -106,7 +106,7 @@ extension SynchronizedStore {
     ///
     /// Blocks.
     package static func knownSets(inCheckpoint url: URL) throws -> [ClientID: SeenSet] {
-        try reading(checkpoint: url) { try Replica.knownSets($0) }
+        try reading(checkpoint: url) { try ReplicaLog.knownSets($0) }
     }
 
     private static func reading<Result>(checkpoint url: URL, _ body: (SQLConnection) throws -> Result) throws -> Result

@@ -2,12 +2,12 @@
 extension SynchronizedStore {
     /// The last set of each client that has arrived and isn't void, as far as that is known.
     package func setsThatMayCount() throws -> [ClientID: SeenSet] {
-        try readReplica { try Replica.knownSets($0.db, where: ReplicaLog.Status.isNotVoid) }
+        try readReplica { try ReplicaLog.knownSets($0.db, where: ReplicaLog.Status.isNotVoid) }
     }
 
     /// The last set of each client that this device has and other devices may know.
     package func publishedSets() throws -> [ClientID: SeenSet] {
-        try readReplica { try Replica.knownSets($0.db, where: ReplicaLog.Origin.isShared) }
+        try readReplica { try ReplicaLog.knownSets($0.db, where: ReplicaLog.Origin.isShared) }
     }
 
     /// Makes the store's replica belong to this client, if it's a former one's.
@@ -137,7 +137,7 @@ extension SynchronizedStore {
     /// The last set of each client that is integrated and that other devices may know.
     package func integratedPublishedSets() throws -> [ClientID: SeenSet] {
         let condition = "\(ReplicaLog.Status.isIntegrated) AND \(ReplicaLog.Origin.isShared)"
-        return try readReplica { try Replica.knownSets($0.db, where: condition) }
+        return try readReplica { try ReplicaLog.knownSets($0.db, where: condition) }
     }
 
     /// Whether a set has arrived that other devices may know, whether it counts or not.
@@ -181,28 +181,6 @@ extension SynchronizedStore {
 }
 
 extension Replica {
-    /// The last set of each client that fulfils a condition in SQL.
-    ///
-    /// Each client's sets are searched from its last one on: the log has all sets that ever arrived.
-    static func knownSets(
-        _ db: SQLConnection,
-        where condition: String = "true",
-        _ values: [StoredValue] = []
-    ) throws -> [ClientID: SeenSet] {
-        let sql = """
-            WITH RECURSIVE clients (name) AS (
-                SELECT min(client) FROM sets
-                UNION ALL SELECT (SELECT min(client) FROM sets WHERE client > name) FROM clients WHERE name IS NOT NULL
-            )
-            SELECT client, sequence, digest FROM clients JOIN sets ON id = (
-                SELECT id FROM sets WHERE client = name AND (\(condition)) ORDER BY sequence DESC, digest LIMIT 1
-            )
-            """
-        return try db.all(sql, values).reduce(into: [:]) { known, values in
-            known[values.client(0)] = try values.seenSet(1)
-        }
-    }
-
     fileprivate func forEachOwnSet(
         after first: UInt64,
         upTo last: UInt64,

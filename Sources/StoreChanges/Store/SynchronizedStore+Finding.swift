@@ -65,11 +65,6 @@ extension SynchronizedStore {
         configuration.readonly = true
         return configuration
     }
-
-    /// The integer key that a row has in this device's store; `nil` if it has none.
-    package func number(of row: RowReference) throws -> Int64? {
-        try readReplica { try ReplicaNumbers($0.state).number(of: row) }
-    }
 }
 
 extension Replica {

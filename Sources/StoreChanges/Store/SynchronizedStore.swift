@@ -366,6 +366,11 @@ package final class SynchronizedStore {
     package func content() throws -> StateContent {
         try readReplica { try $0.content() }
     }
+
+    /// The integer key that a row has in this device's store; `nil` if it has none.
+    package func number(of row: RowReference) throws -> Int64? {
+        try readReplica { try ReplicaNumbers($0.state).number(of: row) }
+    }
 }
 
 extension TableSchema {
