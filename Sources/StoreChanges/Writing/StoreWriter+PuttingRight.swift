@@ -94,16 +94,15 @@ extension StoreWriter {
     /// The virtual tables, each with the table or view that it indexes, if it's a search index of one.
     private func virtualTables() throws -> [(name: String, content: String?)] {
         try store.all("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%'")
-            .map { ($0.text(0) ?? "", SearchIndex.content(of: SQLTokens($0.text(1) ?? ""))) }
+            .map { ($0.text(0) ?? "", SQLTokens($0.text(1) ?? "").contentOfSearchIndex) }
     }
 }
 
-/// A full-text index of SQLite.
-enum SearchIndex {
+extension SQLTokens {
     /// The table or view that a virtual table indexes by the option `content`; `nil` if it isn't a search index, or holds its
     /// text itself.
-    static func content(of tokens: SQLTokens) -> String? {
-        let tokens = tokens.tokens.drop { !$0.isKeyword("USING") }.dropFirst()
+    var contentOfSearchIndex: String? {
+        let tokens = tokens.drop { !$0.isKeyword("USING") }.dropFirst()
         guard tokens.first?.identifier?.sqlName.hasPrefix("fts") == true else { return nil }
         for index in tokens.indices.dropLast(2)
         where tokens[index].isKeyword("CONTENT") && tokens[index + 1] == .symbol("=") {

@@ -58,7 +58,7 @@ struct SearchIndexTests {
             ("CREATE VIRTUAL TABLE search USING fts5(title)", nil),
             ("CREATE VIRTUAL TABLE \"using fts5\" USING rtree(content = note)", nil),
         ] {
-            #expect(SearchIndex.content(of: SQLTokens(statement)) == content, "\(statement)")
+            #expect(SQLTokens(statement).contentOfSearchIndex == content, "\(statement)")
         }
     }
 
