@@ -30,7 +30,7 @@ struct UntouchedStore {
         let path = url.path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? url.path
         // An SQLite that takes the URI for a file's name doesn't find that file.
         guard let queue = try? DatabaseQueue(path: "file:\(path)?immutable=1", configuration: Self.configuration),
-            queue.inDatabase({ $0.usesLog })
+            queue.inDatabase({ $0.headerAsksForLog })
         else { return nil }
         let result = try queue.read(body)
         // A program may have opened the store meanwhile, and written to the file that was read without locks.
@@ -44,7 +44,7 @@ struct UntouchedStore {
     private static let configuration: Configuration = {
         var configuration = Configuration.ofThisPackage
         configuration.readonly = true
-        configuration.busyMode = .timeout(5)
+        configuration.busyMode = .timeout(SynchronizedStore.busyTimeout)
         return configuration
     }()
 }
@@ -53,7 +53,7 @@ extension Database {
     /// Whether the database's header asks for a write-ahead log.
     ///
     /// It's read through SQLite's own file handle: a separate descriptor, when closed, would drop the app's locks.
-    fileprivate var usesLog: Bool {
+    fileprivate var headerAsksForLog: Bool {
         // The write version: 1 with a rollback journal, 2 with a write-ahead log.
         let version = try? SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: sqliteConnection)?.read(at: 18, count: 1)
         return version == [2]
