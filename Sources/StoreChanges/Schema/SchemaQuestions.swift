@@ -44,16 +44,13 @@ struct SchemaQuestions {
     }
 
     private var key: [String] {
-        switch table.key {
-        case .none:
-            [
-                """
-                It has no key: an edit of a row is a delete and an insert, and two devices that insert the same row \
-                make two. Add a primary key if rows are things of their own.
-                """
-            ]
-        case .integer, .meaningful, .natural: []
-        }
+        guard table.key == .none else { return [] }
+        return [
+            """
+            It has no key: an edit of a row is a delete and an insert, and two devices that insert the same row \
+            make two. Add a primary key if rows are things of their own.
+            """
+        ]
     }
 
     /// References that travel as plain values, or that merging doesn't follow.
