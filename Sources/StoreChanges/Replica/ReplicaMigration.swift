@@ -146,12 +146,8 @@ struct ReplicaMigration {
             guard let renamed = renamed(row, former) else { continue }
             counts[renamed, default: (0, 0)].present += try state.count(row) ?? 0
             counts[renamed, default: (0, 0)].base += try pending.baseCount(row)
-            let key = try state.key(row)
-            try db.execute(
-                "DELETE FROM counts WHERE tbl = ? AND name = ? AND digest = ?",
-                key + [ReplicaState.digest(row.row.encoded)]
-            )
-            try db.execute("DELETE FROM pending_counts WHERE tbl = ? AND name = ?", key)
+            try db.execute("DELETE FROM counts WHERE tbl = ? AND name = ? AND digest = ?", try state.countKey(row))
+            try db.execute("DELETE FROM pending_counts WHERE tbl = ? AND name = ?", try state.key(row))
         }
         // The new keys are found afterwards.
         for (row, count) in counts.sorted(by: { $0.key < $1.key }) {

@@ -61,6 +61,9 @@ final class ReplicaState: StateReader {
 
     func key(_ row: RowReference) throws -> [StoredValue] { [try table(row.table), .blob(row.row.encoded)] }
 
+    /// The table's number, the encoded name of a row without a key, and the digest of the name.
+    func countKey(_ row: RowReference) throws -> [StoredValue] { try key(row) + [Self.digest(row.row.encoded)] }
+
     /// The table's number, and the row's encoded name.
     func rowKey(_ row: RowReference) throws -> RowKey {
         RowKey(table: try identifier(of: row.table), name: row.row.encoded)
@@ -101,8 +104,7 @@ final class ReplicaState: StateReader {
     }
 
     func count(_ row: RowReference) throws -> Int? {
-        let values = try key(row) + [Self.digest(row.row.encoded)]
-        return try db.first("SELECT count FROM counts WHERE tbl = ? AND name = ? AND digest = ?", values)?.integer(0)
+        try db.first("SELECT count FROM counts WHERE tbl = ? AND name = ? AND digest = ?", countKey(row))?.integer(0)
             .map(Int.init)
     }
 
@@ -187,22 +189,22 @@ final class ReplicaState: StateReader {
     /// - Parameters:
     ///   - row: The row.
     ///   - former: The row as it is.
-    ///   - state: The row as it will be.
+    ///   - new: The row as it will be.
     /// - Throws: `DatabaseError`.
-    func replace(_ row: RowReference, _ former: StoredRow?, by state: StoredRow?) throws {
+    func replace(_ row: RowReference, _ former: StoredRow?, by new: StoredRow?) throws {
         let key = try rowKey(row)
-        try ReplicaPending(self).keep(key, former?.image, state?.image)
-        guard former != state else { return }
-        try index(key, "lookups", changes: schema.changedKeys(of: row, from: former, to: state))
-        guard let state else { return try statements.deleteRow.bind(key).run() }
+        try ReplicaPending(self).keep(key, former?.image, new?.image)
+        guard former != new else { return }
+        try index(key, "lookups", changes: schema.changedKeys(of: row, from: former, to: new))
+        guard let new else { return try statements.deleteRow.bind(key).run() }
         guard former == nil else {
             let update = statements.updateRow
             try update.bind(key)
-            try update.bind(state.image, at: 3)
-            try update.bind(state.inserters.encoded, at: 4)
+            try update.bind(new.image, at: 3)
+            try update.bind(new.inserters.encoded, at: 4)
             return try update.run()
         }
-        try insert(row, [.blob(state.image), .blob(state.inserters.encoded)])
+        try insert(row, [.blob(new.image), .blob(new.inserters.encoded)])
     }
 
     /// Inserts a row behind all others of its table.
@@ -271,7 +273,7 @@ final class ReplicaState: StateReader {
                 to: count == nil ? nil : counted
             )
         )
-        let values = try key(row) + [Self.digest(row.row.encoded)]
+        let values = try countKey(row)
         guard let count else {
             return try db.execute("DELETE FROM counts WHERE tbl = ? AND name = ? AND digest = ?", values)
         }

@@ -56,7 +56,7 @@ package struct StateDigest: Hashable, Sendable {
     }
 
     /// Adds a row with a key.
-    mutating func add(_ row: RowReference, _ state: StoredRow, _ key: Key) { add(Self.hash(row, state, key)) }
+    mutating func add(_ row: RowReference, _ stored: StoredRow, _ key: Key) { add(Self.hash(row, stored, key)) }
 
     /// Adds equal rows without a key.
     mutating func add(_ row: RowReference, count: Int, _ schema: FoldSchema, _ key: Key) {
@@ -64,10 +64,10 @@ package struct StateDigest: Hashable, Sendable {
     }
 
     /// The row's table, name, and each cell that isn't its column's default, after the column's name.
-    private static func hash(_ row: RowReference, _ state: StoredRow, _ key: Key) -> [UInt64] {
-        let table = state.table
-        let informative = state.ranges.enumerated().filter { index, range in
-            !state.image[range].elementsEqual(table.encodedDefaults[index])
+    private static func hash(_ row: RowReference, _ stored: StoredRow, _ key: Key) -> [UInt64] {
+        let table = stored.table
+        let informative = stored.ranges.enumerated().filter { index, range in
+            !stored.image[range].elementsEqual(table.encodedDefaults[index])
         }
         var writer = ByteWriter()
         writer.text(row.table)
@@ -75,7 +75,7 @@ package struct StateDigest: Hashable, Sendable {
         writer.count(informative.count)
         for (index, range) in informative {
             writer.text(table.valueColumns[index])
-            writer.raw(state.image[range])
+            writer.raw(stored.image[range])
         }
         return hash(writer.bytes, key)
     }
