@@ -38,16 +38,14 @@ extension Replica {
                 stable.position.values
             )
         }
-        func isPending(_ row: String) -> String {
-            "EXISTS (SELECT 1 FROM pending p WHERE p.tbl = \(row).tbl AND p.name = \(row).name)"
-        }
-        func isPendingCount(_ row: String) -> String {
-            "EXISTS (SELECT 1 FROM pending_counts p WHERE p.tbl = \(row).tbl AND p.name = \(row).name)"
+        func isIn(_ pending: String, _ row: String) -> String {
+            "EXISTS (SELECT 1 FROM \(pending) p WHERE p.tbl = \(row).tbl AND p.name = \(row).name)"
         }
         // No image is an integer.
-        try db.execute("UPDATE rows SET image = 0 WHERE NOT \(isPending("rows"))")
-        try db.execute("DELETE FROM counts WHERE NOT \(isPendingCount("counts"))")
-        try db.execute("DELETE FROM lookups WHERE NOT \(isPending("lookups")) AND NOT \(isPendingCount("lookups"))")
+        try db.execute("UPDATE rows SET image = 0 WHERE NOT \(isIn("pending", "rows"))")
+        try db.execute("DELETE FROM counts WHERE NOT \(isIn("pending_counts", "counts"))")
+        let isPending = "\(isIn("pending", "lookups")) OR \(isIn("pending_counts", "lookups"))"
+        try db.execute("DELETE FROM lookups WHERE NOT (\(isPending))")
     }
 
     /// How many bytes of conflicts a checkpoint has at most.
