@@ -53,7 +53,7 @@ extension Replica {
     /// Adds a new set of this device, and integrates it.
     func add(_ set: SyncChangeSet) throws -> [OwnSet] {
         let references = try integrate([set], from: .captured)
-        try ReplicaFact.tokenIsOld.writeNumber(1, db)
+        try ReplicaFact.tokenIsOld.set(db)
         return references.map { OwnSet($0, changeCount: set.changes.count) }
     }
 
@@ -75,7 +75,7 @@ extension Replica {
             sets.append(OwnSet(reference, changeCount: changes.count))
         }
         try integrateInserted()
-        try ReplicaFact.tokenIsOld.writeNumber(1, db)
+        try ReplicaFact.tokenIsOld.set(db)
         return sets
     }
 

@@ -14,7 +14,7 @@ extension Replica {
         for set in sets { _ = try insert(set, .otherDevice) }
         try note(news)
         // Without news, no set is judged, and none is read.
-        guard try ReplicaFact.unjudged.read(db) != nil else { return try integrateInserted() }
+        guard try ReplicaFact.unjudged.isSet(db) else { return try integrateInserted() }
         let (integrated, void) = (try log.foreignSets(.integrated), try log.foreignSets(.void))
         try integrateInserted()
         let lost = try log.entries(.void, where: ReplicaLog.Origin.isForeign).filter { entry in

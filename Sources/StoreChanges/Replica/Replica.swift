@@ -138,7 +138,7 @@ package final class Replica {
 
     /// Whether the schema has changed since the last capture; the next one asks again.
     func endsMigration() throws -> Bool {
-        let isMigration = try ReplicaFact.migrated.read(db) != nil
+        let isMigration = try ReplicaFact.migrated.isSet(db)
         try ReplicaFact.migrated.write(nil, db)
         try ReplicaFact.updatedFrom.write(nil, db)
         return isMigration
@@ -199,7 +199,7 @@ package final class Replica {
 
     /// Whether a write would change anything in a store that was captured just now.
     func needsWrite() throws -> Bool {
-        try ReplicaFact.token.read(db) == nil || ReplicaFact.tokenIsOld.read(db) != nil
+        try ReplicaFact.token.read(db) == nil || ReplicaFact.tokenIsOld.isSet(db)
             || ReplicaPending(state).isWritable
     }
 

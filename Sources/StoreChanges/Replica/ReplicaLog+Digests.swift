@@ -6,7 +6,7 @@ extension ReplicaLog {
     /// The digest of the state.
     func digest() throws -> StateDigest {
         if let digest = try digest(of: .integrated) ?? digest(of: .stable) { return digest }
-        return try ReplicaFact.digestsHaveAllRows.read(db) == nil ? .empty : digestOfAllRows()
+        return try ReplicaFact.digestsHaveAllRows.isSet(db) ? digestOfAllRows() : .empty
     }
 
     /// The digest of the state after the last set of a status; `nil` if there is none, or if it isn't known.
@@ -22,7 +22,7 @@ extension ReplicaLog {
     /// What a row added to it in the former schema isn't what the row would take away in the new one. So the digests after
     /// earlier sets are forgotten.
     func countDigestAgain() throws {
-        try ReplicaFact.digestsHaveAllRows.writeNumber(1, db)
+        try ReplicaFact.digestsHaveAllRows.set(db)
         try db.execute("UPDATE sets SET sum = NULL")
         try db.execute(
             """

@@ -46,7 +46,7 @@ struct ReplicaLog {
         var header = set.header
         // The schema is remembered with its version, and the log's headers are read in every synchronization.
         header.schemaDescription = nil
-        if try versions.remember(set.header) { try ReplicaFact.unread.writeNumber(1, db) }
+        if try versions.remember(set.header) { try ReplicaFact.unread.set(db) }
         try db.execute(
             """
             INSERT INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
@@ -70,7 +70,7 @@ struct ReplicaLog {
     }
 
     /// Lets the next integration judge the sets: something has changed by which it does.
-    func markUnjudged() throws { try ReplicaFact.unjudged.writeNumber(1, db) }
+    func markUnjudged() throws { try ReplicaFact.unjudged.set(db) }
 
     /// Judges again which waiting sets the store can read, because a schema or its number is new.
     func readAgain() throws {
@@ -211,9 +211,9 @@ struct ReplicaLog {
     ///
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     func integrate() throws {
-        guard try ReplicaFact.unjudged.read(db) != nil else { return }
+        guard try ReplicaFact.unjudged.isSet(db) else { return }
         // Once for all sets that have arrived: each may have brought another schema.
-        if try ReplicaFact.unread.read(db) != nil { try readAgain() }
+        if try ReplicaFact.unread.isSet(db) { try readAgain() }
         try ReplicaFact.unjudged.write(nil, db)
         let judgement = try judgement()
         let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)

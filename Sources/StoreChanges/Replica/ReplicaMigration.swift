@@ -32,7 +32,7 @@ struct ReplicaMigration {
                 former = nil
             }
             try migrate(from: replaced, to: schema)
-            try ReplicaFact.migrated.writeNumber(1, db)
+            try ReplicaFact.migrated.set(db)
             // What the schema adds has to be captured, even if the store's file is as it was.
             try ReplicaFact.status.write(nil, db)
             let again = try log.versions.namesAddedAgain(since: replaced)
@@ -50,7 +50,7 @@ struct ReplicaMigration {
 
     private func migrate(from former: SchemaDescription, to schema: SchemaDescription) throws {
         // The store may take rows now that it refused.
-        try ReplicaFact.tokenIsOld.writeNumber(1, db)
+        try ReplicaFact.tokenIsOld.set(db)
         let rowColumns = RowColumns(former)
         for (name, table) in former.tables.sorted(by: { $0.key.precedes($1.key) }) {
             func refersElsewhere(_ column: String) -> Bool {

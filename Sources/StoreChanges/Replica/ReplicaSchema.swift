@@ -181,6 +181,11 @@ enum ReplicaFact: String {
         }
     }
 
+    /// Whether a fact holds that is true or false.
+    func isSet(_ db: SQLConnection) throws -> Bool { try read(db) != nil }
+
+    func set(_ db: SQLConnection) throws { try writeNumber(1, db) }
+
     func text(_ db: SQLConnection) throws -> String? { try read(db).map { String(decoding: $0, as: UTF8.self) } }
 
     func readNumber(_ db: SQLConnection) throws -> UInt64 {
