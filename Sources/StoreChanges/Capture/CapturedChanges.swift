@@ -1,8 +1,9 @@
 /// What a capture found, divided into sets of a limited size.
 ///
-/// To integrate a set, a device keeps all of its rows in memory. So many changes, as when an app imports rows or fills a new column,
-/// become several sets: as if the user had made them one after the other, and the app's store had been valid after each set. So a
-/// device that has only some of the sets has a valid state too. Only the set with all changes that must stay together may be larger.
+/// To integrate a set, a device keeps all of its rows in memory. So many changes, as when an app imports rows or fills a new
+/// column, become several sets: as if the user had made them one after the other, and the app's store had been valid after
+/// each set. So a device that has only some of the sets has a valid state too. Only the set with all changes that must stay
+/// together may be larger.
 ///
 /// The changes wait in a temporary table until the capture has ended, and are written there in runs. Without changes there is
 /// no table.
@@ -12,7 +13,7 @@ struct CapturedChanges {
         var changes = 5_000
         /// In bytes.
         var size = 2 << 20
-        /// The same of a run.
+        /// The same for a run of changes, which is written at once.
         fileprivate var ofRun: (changes: Int, size: Int) { (min(changes, 500), 256 << 10) }
     }
 
@@ -48,7 +49,7 @@ struct CapturedChanges {
     /// The tables whose inserted rows must stay together.
     private var undivided: Set<String>
 
-    /// What is asked of a table for each of its changes.
+    /// What decides when changes of a table take effect.
     private struct Table {
         /// The columns that a key, a unique index or a foreign key names.
         let constrainedColumns: Set<String>

@@ -14,9 +14,10 @@ struct CountScan {
     private let scan: SQLStatement
     private let lookup: SQLStatement
     private let identifiers: ClosedRange<Int64>
-    /// Where the scan starts, and whether it did.
+    /// Where the scan starts, after the row that was found last.
     private var start: Int64
     private var isStarted = false
+    /// Whether the scan is at the row that is tried next.
     private var isAtRow = false
     /// The rows that were found, and how often beyond the first time.
     private var found = RowMarks()

@@ -29,7 +29,8 @@ struct EqualRows {
             return nil
         }
 
-        /// The orphans with these cells, in ascending order of their names; drops the first ones that have a counterpart by now.
+        /// The orphans with these cells, in ascending order of their names; the first ones that have a counterpart by now are
+        /// dropped.
         mutating func orphans(without columns: Set<String>, _ cells: [UInt8]) -> ReversedCollection<[RowName]> {
             while let row = orphans[columns]?[cells]?.last, candidates[row] == nil {
                 orphans[columns]?[cells]?.removeLast()
@@ -80,7 +81,7 @@ struct EqualRows {
     private var storeTables: [String: StoreTable] = [:]
     /// The rows that have a counterpart, by table and the store's number; also rows that are gone on either side.
     private var found: [String: [Int64: RowName]] = [:]
-    /// The rows that are gone, and for which a number of the store stands.
+    /// The rows that are gone, and to which a number in the store refers.
     private var gone: Set<RowReference> = []
     /// The rows that refer to a row whose counterpart isn't known yet.
     private var waiting: [Row: [Row]] = [:]
@@ -175,7 +176,7 @@ struct EqualRows {
             else { continue }
             let parentRow = Row(table: state.schema.numberedTable(parent), number: number)
             guard try parentRow != row && storeTable(parentRow.table).exists(number) else {
-                // Any other number stands for no row.
+                // Any other number refers to no row.
                 if parentRow == row || number > 0 { content.others[column] = parentRow }
                 continue
             }

@@ -4,7 +4,7 @@ struct RowMarks {
     /// The word that was changed last: rows are found mostly in order.
     private var last: (index: Int64, bits: UInt64) = (-1, 0)
 
-    /// Marks a row by its position in the replica, and returns whether it wasn't marked before.
+    /// Marks a row by its identifier in the replica, and returns whether it wasn't marked before.
     @discardableResult
     mutating func insert(_ id: Int64) -> Bool {
         let (index, bit) = (id >> 6, UInt64(1) << UInt64(id & 63))

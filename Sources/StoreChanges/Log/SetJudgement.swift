@@ -22,7 +22,7 @@ package struct SetJudgement {
     let entries: [SetReference: LogEntry]
     /// For the last set that a prefix has of a client, the client's later sets that don't follow it.
     private let unrelated: [SetReference: Set<SetReference>]
-    /// The sets that heads list as void, whether they have arrived or not.
+    /// The sets that heads list as void, whether they have arrived or not, each with the last number before it that counts.
     private let listed: [SetReference: UInt64]
     /// The known sets that are void.
     package private(set) var void: Set<SetReference> = []

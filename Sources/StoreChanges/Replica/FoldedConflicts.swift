@@ -94,7 +94,9 @@ extension Conflict {
     }
 }
 
-/// What conflicts are about whose other sides aren't found yet, by row: a set changed few of many rows.
+/// The conflicts whose other sides aren't found yet, by their rows.
+///
+/// So each row that a set changed is looked up, and not compared with every conflict.
 struct ConflictTargets {
     /// What a conflict is about, before the set.
     struct Target {

@@ -1,4 +1,4 @@
-/// Which schemas hold at each place of the total order.
+/// Which schemas hold at each position of the total order.
 extension ReplicaLog {
     /// Prepares the state for folding sets by the constraints of their time.
     ///

@@ -27,9 +27,9 @@ struct ReplicaTrimming {
             try log.setStatus(.stable, of: entry.reference)
         }
         try greatestSchema.write(state.db)
-        // Own sets stay, because their owner may have to publish them again, until baselines contain them. A void set that comes
-        // before the end of the prefix never counts again. The unary + keeps SQLite from searching by status: it searches
-        // only the sets that have bytes.
+        // Own sets stay, because their owner may have to publish them again, until baselines contain them. A void set that
+        // comes before the end of the prefix never counts again. The unary + keeps SQLite from searching by status: it
+        // searches only the sets that have bytes.
         try state.db.execute(
             """
             UPDATE sets SET bytes = NULL

@@ -4,7 +4,8 @@ import ContentDigests
 /// The digest of all rows of a state, by which two replicas find out whether they are equal.
 ///
 /// It is the sum, modulo 2²⁵⁶, of a keyed hash of each row: so it follows each change without reading the other rows.
-/// Cells that hold their column's default don't count, so that a column that an app adds changes nothing. Deleted rows, former values and inserters don't count, because replicas forget them at different times.
+/// Cells that hold their column's default don't count, so that a column that an app adds changes nothing. Deleted rows, former
+/// values and inserters don't count, because replicas forget them at different times.
 package struct StateDigest: Hashable, Sendable {
     /// The key of the hashes: without it, rows with a chosen sum can't be made up.
     package struct Key: Hashable, Sendable {

@@ -17,7 +17,7 @@ package struct StoredRow {
         self.init(table, table.encode(cells), inserters: inserters)
     }
 
-    /// A row of bytes that the table's form of rows has made, or that ``FoldSchema/Table/check(_:)`` accepts.
+    /// A row of bytes that ``FoldSchema/Table/encode(_:)`` has made, or that ``FoldSchema/Table/check(_:)`` accepts.
     init(_ table: FoldSchema.Table, _ image: [UInt8], inserters: Set<SetID> = []) {
         self.table = table
         self.image = image

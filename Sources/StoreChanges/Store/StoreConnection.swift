@@ -85,7 +85,8 @@ package struct StoreConnection {
 
     /// What is known of a store's files before a transaction that reads them.
     struct Files {
-        /// The status before the transaction began; `nil` if it may have changed already for a commit that the transaction doesn't see.
+        /// The status before the transaction began; `nil` if it may have changed already for a commit that the transaction
+        /// doesn't see.
         let status: StoreStatus?
         /// The store's version in the transaction.
         let version: Int
@@ -125,7 +126,9 @@ package struct StoreConnection {
         return Files(status: isExact ? present : nil, version: presentVersion, modified: modified)
     }
 
-    /// The status of the store's files, after commits that are in progress, unless they take long: no file changes when they show.
+    /// The status of the store's files after commits that are in progress, unless these take long.
+    ///
+    /// A commit changes the files before other connections see it, and no file when they do.
     ///
     /// - Parameter db: The connection that reads, without a transaction.
     /// - Returns: How far the log is; the status; and whether no connection was writing then.

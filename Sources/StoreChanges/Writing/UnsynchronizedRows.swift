@@ -8,7 +8,8 @@ import GRDB
 struct UnsynchronizedRows {
     private let store: SQLConnection
     private let references: [UnsynchronizedReference]
-    /// For each foreign key, the values of deleted rows to which it may refer, each with the row's name if the row synchronizes.
+    /// For each foreign key, the values of deleted rows to which it may refer; each with the row's name if the row
+    /// synchronizes.
     private var noted: [[(values: [StoredValue], row: RowReference?)]]
 
     init(in store: SQLConnection, _ references: [UnsynchronizedReference]) {
