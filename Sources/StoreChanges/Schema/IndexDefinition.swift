@@ -12,9 +12,8 @@ struct IndexDefinition {
         else { return nil }
         expressions = tokens.split(on + 3..<end).map { Self.expression(in: $0, of: tokens) }
         let rest = end + 1..<tokens.tokens.count
-        condition =
-            rest.first.flatMap { tokens.tokens[$0].isKeyword("WHERE") ? $0 : nil }
-            .map { tokens.text($0 + 1..<tokens.tokens.count) }
+        let isPartial = rest.first.map { tokens.tokens[$0].isKeyword("WHERE") } ?? false
+        condition = isPartial ? tokens.text(rest.dropFirst()) : nil
     }
 
     /// The expression of a term, in SQL.

@@ -56,8 +56,7 @@ struct SQLTokens {
         var rest = statement.unicodeScalars[...]
         while let first = rest.first {
             let start = rest.startIndex
-            let token = Self.next(first, &rest)
-            guard let token else { continue }
+            guard let token = Self.next(first, &rest) else { continue }
             tokens.append(token)
             ranges.append(start..<rest.startIndex)
         }

@@ -60,7 +60,7 @@ public struct SchemaDescription: Hashable, Sendable {
 
     /// A part of a schema, by which schemas are compared.
     private enum Part: Hashable {
-        case key(table: String, kind: Int, columns: [String])
+        case key(table: String, kind: UInt8, columns: [String])
         case column(table: String, name: String, Column)
         case unique(table: String, Unique)
         case reference(table: String, Reference)
@@ -77,7 +77,7 @@ public struct SchemaDescription: Hashable, Sendable {
     private var parts: Set<Part> {
         var parts: Set<Part> = []
         for (name, table) in tables {
-            parts.insert(.key(table: name, kind: Int(table.keyKind), columns: table.keyColumns))
+            parts.insert(.key(table: name, kind: table.keyKind, columns: table.keyColumns))
             parts.formUnion(table.columns.map { .column(table: name, name: $0, $1) })
             parts.formUnion(table.uniques.map { .unique(table: name, $0) })
             parts.formUnion(table.references.map { .reference(table: name, $0) })

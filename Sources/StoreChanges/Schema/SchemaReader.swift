@@ -208,7 +208,7 @@ struct SchemaReader {
             references: try references(of: listed.name),
             checks: [],
             generatedColumns: info.filter { [2, 3].contains($0["hidden"] as Int) }.map { $0["name"] },
-            statement: statements[listed.name] ?? "",
+            statement: tokens.statement,
             isWithoutRowID: listed.isWithoutRowID,
             replacesOnConflict: Self.replacesOnConflict(tokens)
         )
