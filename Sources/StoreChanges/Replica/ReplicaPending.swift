@@ -209,4 +209,26 @@ struct ReplicaPending {
             }
         }
     }
+
+    // MARK: Afterwards
+
+    /// Records that the store is at the state, but for what it refuses: what it held until now is replaced.
+    func finish() throws {
+        try replaceRows()
+        try db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
+    }
+
+    /// Lets the pending rows be the replaced ones, but for what the store refuses.
+    private func replaceRows() throws {
+        guard try db.first("SELECT 1 FROM pending UNION ALL SELECT 1 FROM replaced") != nil else { return }
+        guard let table = try db.first("SELECT sql FROM sqlite_schema WHERE name = 'pending'")?.text(0) else { return }
+        try db.execute("DROP TABLE replaced")
+        try db.execute("ALTER TABLE pending RENAME TO replaced")
+        try db.execute(table)
+        let isRefused = "(tbl, name) IN (SELECT tbl, name FROM refusals)"
+        try db.execute(
+            "INSERT INTO pending (tbl, name, image) SELECT tbl, name, image FROM replaced WHERE \(isRefused)"
+        )
+        try db.execute("DELETE FROM replaced WHERE \(isRefused)")
+    }
 }

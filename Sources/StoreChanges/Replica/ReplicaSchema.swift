@@ -17,20 +17,6 @@ enum ReplicaSchema {
         for statement in statements { try db.execute(statement) }
     }
 
-    /// Lets the pending rows be the replaced ones, but for what the store refuses.
-    static func replacePending(_ db: SQLConnection) throws {
-        guard try db.first("SELECT 1 FROM pending UNION ALL SELECT 1 FROM replaced") != nil else { return }
-        guard let table = try db.first("SELECT sql FROM sqlite_schema WHERE name = 'pending'")?.text(0) else { return }
-        try db.execute("DROP TABLE replaced")
-        try db.execute("ALTER TABLE pending RENAME TO replaced")
-        try db.execute(table)
-        let isRefused = "(tbl, name) IN (SELECT tbl, name FROM refusals)"
-        try db.execute(
-            "INSERT INTO pending (tbl, name, image) SELECT tbl, name, image FROM replaced WHERE \(isRefused)"
-        )
-        try db.execute("DELETE FROM replaced WHERE \(isRefused)")
-    }
-
     private static let statements = """
         -- What is known of the replica itself, by name.
         CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;

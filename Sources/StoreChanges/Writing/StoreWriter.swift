@@ -326,8 +326,7 @@ final class StoreWriter {
     /// Records, in the replica alone, that the store is at the state.
     func finish() throws {
         let isWritten = try pending.isWritable
-        try ReplicaSchema.replacePending(state.db)
-        try state.db.execute("DELETE FROM pending_counts WHERE (tbl, name) NOT IN (SELECT tbl, name FROM refusals)")
+        try pending.finish()
         try ReplicaRefusals(state).removeSettled()
         if isWritten { try releaseDanglingNumbers() }
     }
