@@ -54,13 +54,14 @@ package struct StoredRow {
         guard !image.isEmpty else { return [] }
         var start = 0
         return table.valueColumns.map { _ in
-            defer { start = image.endOfCell(at: start) ?? image.endIndex }
-            return start..<(image.endOfCell(at: start) ?? image.endIndex)
+            let range = image.rangeOfCell(at: start)
+            start = range.upperBound
+            return range
         }
     }
 
     /// The encoded cell of a column, by the column's index among those outside the key.
-    func bytes(at index: Int) -> ArraySlice<UInt8> { image[image.rangeOfCell(index)] }
+    func bytes(at index: Int) -> ArraySlice<UInt8> { image[image.rangeOfCell(number: index)] }
 
     /// Writes some cells; the others stay.
     mutating func write(_ cells: [String: Cell]) {
@@ -69,9 +70,9 @@ package struct StoredRow {
         var writer = ByteWriter(capacity: image.count + 32)
         var start = 0
         for column in table.valueColumns {
-            let end = image.endOfCell(at: start) ?? image.endIndex
-            if let cell = cells[column] { writer.cell(cell) } else { writer.raw(image[start..<end]) }
-            start = end
+            let range = image.rangeOfCell(at: start)
+            if let cell = cells[column] { writer.cell(cell) } else { writer.raw(image[range]) }
+            start = range.upperBound
         }
         image = writer.bytes
     }
@@ -85,10 +86,9 @@ package struct StoredRow {
         }
         var (start, otherStart) = (0, 0)
         return table.valueColumns.filter { _ in
-            let end = image.endOfCell(at: start) ?? image.endIndex
-            let otherEnd = other.image.endOfCell(at: otherStart) ?? other.image.endIndex
-            defer { (start, otherStart) = (end, otherEnd) }
-            return image[start..<end] != other.image[otherStart..<otherEnd]
+            let (range, otherRange) = (image.rangeOfCell(at: start), other.image.rangeOfCell(at: otherStart))
+            (start, otherStart) = (range.upperBound, otherRange.upperBound)
+            return image[range] != other.image[otherRange]
         }
     }
 
@@ -132,9 +132,9 @@ extension FoldSchema.Table {
         var cells = [String: Cell](minimumCapacity: valueColumns.count)
         var start = 0
         for column in valueColumns {
-            let end = image.endOfCell(at: start) ?? image.endIndex
-            cells[column] = Cell(checked: image[start..<end])
-            start = end
+            let range = image.rangeOfCell(at: start)
+            cells[column] = Cell(checked: image[range])
+            start = range.upperBound
         }
         return cells
     }
@@ -164,12 +164,15 @@ extension Cell {
 }
 
 extension [UInt8] {
-    /// Where a cell of an image is.
-    fileprivate func rangeOfCell(_ index: Int) -> Range<Int> {
+    /// Where a cell of an image is, by its index.
+    fileprivate func rangeOfCell(number index: Int) -> Range<Int> {
         var start = 0
-        for _ in 0..<index { start = endOfCell(at: start) ?? endIndex }
-        return start..<(endOfCell(at: start) ?? endIndex)
+        for _ in 0..<index { start = rangeOfCell(at: start).upperBound }
+        return rangeOfCell(at: start)
     }
+
+    /// Where the cell of an image is that begins at a position.
+    fileprivate func rangeOfCell(at start: Int) -> Range<Int> { start..<(endOfCell(at: start) ?? endIndex) }
 
     /// Where the encoded cell ends that begins at a position; `nil` if there is none.
     func endOfCell(at start: Int) -> Int? {
