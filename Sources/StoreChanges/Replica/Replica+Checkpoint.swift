@@ -31,10 +31,7 @@ extension Replica {
         if let stable = try ReplicaKnowledge(db).read().stable {
             // They never count again, and only the device that captured them captures them again.
             try db.execute(
-                """
-                UPDATE sets SET bytes = NULL
-                WHERE \(ReplicaLog.Status.isVoid) AND (stamp, client, sequence) <= (?, ?, ?)
-                """,
+                "UPDATE sets SET bytes = NULL WHERE \(ReplicaLog.Status.isVoid) AND \(SetPosition.isUpTo)",
                 stable.position.values
             )
         }

@@ -83,7 +83,7 @@ extension Replica {
 
     private func digest(at prefix: StablePrefix) throws -> StateDigest? {
         let position = prefix.position
-        let condition = "\(ReplicaLog.Status.isIntegrated) AND (stamp, client, sequence) <= (?, ?, ?)"
+        let condition = "\(ReplicaLog.Status.isIntegrated) AND \(SetPosition.isUpTo)"
         guard try ReplicaLog.knownSets(db, where: condition, position.values) == prefix.vector else { return nil }
         return try db.first(
             "SELECT sum FROM sets WHERE \(ReplicaLog.Status.isIntegrated) AND \(SetPosition.condition)",

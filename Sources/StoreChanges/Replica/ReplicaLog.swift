@@ -376,6 +376,8 @@ extension SetReference {
 extension SetPosition {
     /// The condition that only sets with these ``values`` fulfil.
     static let condition = "stamp = ? AND client = ? AND sequence = ?"
+    /// The condition that only sets up to the position with these ``values`` fulfil.
+    static let isUpTo = "(stamp, client, sequence) <= (?, ?, ?)"
 
     /// The values by which sets are ordered: stamp, client and sequence.
     var values: [StoredValue] { [.integer(Int64(stamp.rawValue))] + id.values }

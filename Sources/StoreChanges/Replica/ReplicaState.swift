@@ -28,9 +28,10 @@ final class ReplicaState: StateReader {
 
     // MARK: Values in the database
 
-    /// The table's number in the database.
+    /// The table's number in the database, as a value.
     func table(_ name: String) throws -> StoredValue { .integer(try identifier(of: name)) }
 
+    /// The table's number in the database.
     func identifier(of name: String) throws -> Int64 {
         if let id = tables[name] { return id }
         try db.execute("INSERT INTO tables (name) VALUES (?)", [.text(name)])
@@ -52,6 +53,7 @@ final class ReplicaState: StateReader {
         return id << Self.identifierBits...(id + 1) << Self.identifierBits - 1
     }
 
+    /// The first and the last of the identifiers that rows of a table have, as values.
     func identifierBounds(of table: String) throws -> [StoredValue] {
         let identifiers = try identifiers(of: table)
         return [.integer(identifiers.lowerBound), .integer(identifiers.upperBound)]
@@ -59,9 +61,10 @@ final class ReplicaState: StateReader {
 
     func tableName(_ id: Int64?) -> String { id.flatMap { tableNames[$0] } ?? "" }
 
+    /// The table's number, and the row's encoded name, as values.
     func key(_ row: RowReference) throws -> [StoredValue] { [try table(row.table), .blob(row.row.encoded)] }
 
-    /// The table's number, the encoded name of a row without a key, and the digest of the name.
+    /// The same of a row without a key, and the digest of its name.
     func countKey(_ row: RowReference) throws -> [StoredValue] { try key(row) + [Self.digest(row.row.encoded)] }
 
     /// The table's number, and the row's encoded name.

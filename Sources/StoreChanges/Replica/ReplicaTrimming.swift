@@ -33,7 +33,7 @@ struct ReplicaTrimming {
         try state.db.execute(
             """
             UPDATE sets SET bytes = NULL
-            WHERE (+\(ReplicaLog.Status.isStable) OR +\(ReplicaLog.Status.isVoid) AND (stamp, client, sequence) <= (?, ?, ?))
+            WHERE (+\(ReplicaLog.Status.isStable) OR +\(ReplicaLog.Status.isVoid) AND \(SetPosition.isUpTo))
             AND \(ReplicaLog.Origin.isForeign) AND client <> ? AND bytes IS NOT NULL
             """,
             prefix.position.values + [.text(client.rawValue)]
