@@ -51,47 +51,50 @@ private struct WaitingRows {
     /// The rows that lose values by which references find them in the store, by these values.
     private var losers: [LookupKey: [RowReference]] = [:]
 
-    /// A row as the store has it, and as it will be.
-    private typealias Versions = (former: StoredRow?, present: StoredRow?)
+    private typealias Difference = ReplicaPending.Difference
 
     init(_ pending: ReplicaPending, _ state: ReplicaState) throws {
         (self.pending, self.state) = (pending, state)
         counted = Set(try pending.counted)
-        try pending.forEachDifference { noteLoss(of: $0.row, ($0.former, $0.present)) }
+        try pending.forEachDifference { noteLoss(of: $0) }
         for row in counted {
-            if let versions = try versions(of: row) { noteLoss(of: row, versions) }
+            if let difference = try difference(of: row) { noteLoss(of: difference) }
         }
     }
 
-    private mutating func noteLoss(of row: RowReference, _ versions: Versions) {
-        guard let former = versions.former else { return }
-        let kept = versions.present.map { schema.parentKeys(of: row, $0) } ?? []
+    private mutating func noteLoss(of difference: Difference) {
+        guard let former = difference.former else { return }
+        let row = difference.row
+        let kept = difference.present.map { schema.parentKeys(of: row, $0) } ?? []
         for key in schema.parentKeys(of: row, former) where !kept.contains(key) { losers[key, default: []].append(row) }
     }
 
-    /// `nil` if the row isn't pending, or the store refuses it.
-    private func versions(of row: RowReference) throws -> Versions? {
-        guard schema.isCounted(row) else {
-            return try pending.difference(of: row).map { ($0.former, $0.present) }
-        }
+    /// A row as the store has it, and as it will be; `nil` if it isn't pending, or the store refuses it.
+    private func difference(of row: RowReference) throws -> Difference? {
+        guard schema.isCounted(row) else { return try pending.difference(of: row) }
         guard counted.contains(row) else { return nil }
         let stored = StoredRow(countedIn: try schema.table(row.table))
-        return (try pending.baseCount(row) > 0 ? stored : nil, try state.count(row) ?? 0 > 0 ? stored : nil)
+        return Difference(
+            row: row,
+            former: try pending.baseCount(row) > 0 ? stored : nil,
+            present: try state.count(row) ?? 0 > 0 ? stored : nil
+        )
     }
 
     /// The rows that have to wait if the store refuses a row.
     func dependents(of row: RowReference) throws -> [RowReference] {
-        guard let versions = try versions(of: row) else { return [] }
-        let rows = try rowsReferring(to: row, versions) + rowsTakingValues(of: row, versions.former)
-        return try rows.filter { try self.versions(of: $0) != nil } + parentsLost(by: row, versions.former)
+        guard let difference = try difference(of: row) else { return [] }
+        let rows = try rowsReferring(to: difference) + rowsTakingValues(of: row, difference.former)
+        return try rows.filter { try self.difference(of: $0) != nil } + parentsLost(by: row, difference.former)
     }
 
     /// The rows that will refer to what a row isn't yet.
-    private func rowsReferring(to row: RowReference, _ versions: Versions) throws -> [RowReference] {
-        guard let present = versions.present else { return [] }
+    private func rowsReferring(to difference: Difference) throws -> [RowReference] {
+        guard let present = difference.present else { return [] }
+        let row = difference.row
         return try schema.table(row.table).incoming.flatMap { id -> [RowReference] in
             let key = schema.childKey(id, leadingTo: row, present)
-            guard let key, key != versions.former.flatMap({ schema.childKey(id, leadingTo: row, $0) }) else {
+            guard let key, key != difference.former.flatMap({ schema.childKey(id, leadingTo: row, $0) }) else {
                 return []
             }
             return try state.rows(with: key).map { RowReference(id.table, $0) }
