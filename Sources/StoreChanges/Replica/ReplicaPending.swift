@@ -171,9 +171,7 @@ struct ReplicaPending {
     }
 
     /// Whether a row is pending and isn't in the store.
-    func isAbsent(_ row: RowReference) throws -> Bool {
-        try db.first("SELECT 1 FROM pending WHERE tbl = ? AND name = ? AND image IS NULL", state.key(row)) != nil
-    }
+    func isAbsent(_ row: RowReference) throws -> Bool { try image(state.rowKey(row)) == .some(nil) }
 
     /// Whether a row is pending and will be in the store.
     func isWritten(_ row: RowReference) throws -> Bool {

@@ -7,8 +7,6 @@ struct StoreToken: Hashable, Sendable {
     static let byteCount = 16
     let bytes: [UInt8]
 
-    init(bytes: [UInt8]) { self.bytes = bytes }
-
     /// Creates a token that no other store has.
     static func random() -> StoreToken {
         StoreToken(bytes: (0..<byteCount).map { _ in UInt8.random(in: .min ... .max) })
