@@ -174,17 +174,12 @@ struct CapturedChanges {
         where reference.parent == row.table && dangling.isDisjoint(with: reference.key.columns) {
             let cells = reference.key.columns.map { state.schema.cell($0, of: row, stored) }
             guard !cells.contains(where: \.isNull) else { continue }
-            let byColumn = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
-            let key = table.schema.key.columns.compactMap { byColumn[$0] }
-            guard key.count == cells.count, key.count == table.schema.key.columns.count else { return false }
-            let parent: RowName
-            switch key[0] {
-            case .row(let name): parent = name
-            // Not the number of a row.
-            case .value where state.schema.hasIntegerKey(row.table): continue
-            case .value: parent = .key(key)
+            guard let parent = try state.schema.row(reference, cells) else {
+                // It leads to the key, but doesn't hold the number of a row; or it leads to other columns.
+                if reference.key.parentColumns == table.schema.key.columns { continue }
+                return false
             }
-            guard try parent == row.row || pending.base(RowReference(row.table, parent)) != nil else { return false }
+            guard try parent == row || pending.base(parent) != nil else { return false }
         }
         return true
     }

@@ -244,6 +244,25 @@ struct CaptureTests {
         #expect(try phone.content() == laptop.content() && phone.conflicts().isEmpty)
     }
 
+    @Test("Inserted rows whose key contains a reference are divided though they refer to each other")
+    func keysWithReferences() throws {
+        let laptop = try SimulatedDevice(
+            "laptop",
+            schemaSQL: """
+                CREATE TABLE album (id INTEGER PRIMARY KEY);
+                CREATE TABLE track (
+                    album INT NOT NULL REFERENCES album, number INT NOT NULL, next INT, PRIMARY KEY (album, number),
+                    FOREIGN KEY (album, next) REFERENCES track
+                );
+                """
+        )
+        try laptop.edit("INSERT INTO album VALUES (1); INSERT INTO track VALUES (1, 1, NULL)")
+        try laptop.capture()
+        for number in 2...8 { try laptop.edit("INSERT INTO track VALUES (1, \(number), \(number - 1))") }
+        try laptop.capture()
+        #expect(laptop.sets.dropFirst().map(\.changes.count) == [3, 3, 1])
+    }
+
     @Test(
         "A store is valid after each set of rows that refer to one another in all ways",
         arguments: TestDepth.seeds(quick: 6, deep: 4_000)
