@@ -16,8 +16,8 @@ extension FileKeychain {
 
     /// Unlocks the keychain until ``lock()`` is called; a new keychain gets this lock.
     ///
-    /// With a passphrase this takes about a second. If the task is cancelled or ``lock()`` is called meanwhile, the keychain
-    /// stays locked.
+    /// With a passphrase this takes about a second. If the task is cancelled during that second, or if ``lock()`` is called
+    /// meanwhile, the keychain stays locked.
     ///
     /// - Parameter lock: The device secret or the passphrase.
     /// - Throws: ``KeychainError``, mainly with code `wrongPassphrase`, `wrongLock`, `deviceSecretMissing`, `deviceSecretUnsafe`

@@ -38,6 +38,7 @@ package struct StoreConnection {
         // Otherwise a column that was dropped since the schema was read would be read as its own name.
         configuration.acceptsDoubleQuotedStringLiterals = false
         configuration.busyMode = .timeout(SynchronizedStore.busyTimeout)
+        configuration.observesSuspensionNotifications = true
         // What is read while the app's connection waits doesn't wait for the app's queues.
         configuration.targetQueue = nil
         configuration.writeTargetQueue = nil

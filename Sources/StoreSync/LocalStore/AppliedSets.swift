@@ -39,7 +39,7 @@ enum AppliedSets {
     /// Notes in a checkpoint the last change set of each client that its store contains.
     static func note(_ vector: [String: UInt64], in checkpoint: URL, at time: Date) throws {
         do {
-            let database = try DatabaseQueue(path: checkpoint.path)
+            let database = try DatabaseQueue(path: checkpoint.path, configuration: .ofThisPackage)
             try database.write { db in
                 // A device that began with a downloaded checkpoint still has the table of that checkpoint.
                 try db.execute(sql: "DROP TABLE IF EXISTS appliedSet")

@@ -198,6 +198,8 @@ public struct ApplicationSyncManager: Sendable {
 
     /// The manager of one of the application's documents.
     ///
+    /// It keeps the ``retry`` and ``passwordParameters`` that this manager has now: set these before.
+    ///
     /// - Parameters:
     ///   - document: The document.
     ///   - description: What people call the document, if it's created; the store's file name if this is `nil`.

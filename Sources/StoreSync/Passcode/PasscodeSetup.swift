@@ -7,12 +7,15 @@ import ThreadSupport
 /// Sets up a device with a passcode that protects an application's data on the remote.
 ///
 /// ```swift
+/// // The app keeps a reference to it: without one, the states end.
 /// let setup = manager.passcodeSetup()
 /// async let examined: Void = setup.begin()
 /// for await status in await setup.states {
 ///     switch (status.setupState, status.syncPasscodeState) {
 ///     case (.syncRequired, .new): await ask("Take a passcode for your data.", .new)
 ///     case (.syncRequired, .existing): await ask("Give the passcode of your data.", .existing, status.syncError)
+///     case (.syncRequired, .none) where status.syncError?.code == .applicationMissing:
+///         await ask("Your data is gone. Mount the share, or take a passcode for new data.", .new)
 ///     case (.ongoing, _): await synchronize()
 ///     default: await showProgress()
 ///     }
@@ -21,9 +24,10 @@ import ThreadSupport
 ///
 /// ``begin(retry:)`` examines the remote. Then, in the state `syncRequired`, ``Status/syncPasscodeState`` says what a
 /// passcode is needed for: `new` if the remote has no data, `existing` if it has, and `none` while that is unknown and
-/// the app has to wait. ``start(_:)`` tries the passcode: the state is `syncStarted` during the attempt, and `ongoing`
-/// after a success. After a failure the state is `syncRequired` again, ``Status/syncError`` says why, and the app may
-/// retry.
+/// the app has to wait. It stays `none` with the error `applicationMissing` if the data that this device was set up for isn't
+/// there: then the app may examine the remote again, or try a passcode with the action `new`. ``start(_:)`` tries the passcode:
+/// the state is `syncStarted` during the attempt, and `ongoing` after a success. After a failure the state is `syncRequired`
+/// again, ``Status/syncError`` says why, and the app may retry.
 ///
 /// If there is data, a passcode with the action `new` **deletes it all** and creates the application again, with
 /// another epoch and other keys. This deregisters every other device: its next operation fails with
@@ -165,6 +169,9 @@ public actor PasscodeSetup {
     /// Ends when the attempt has succeeded or failed; ``states`` reports the same. Cancelling the calling task ends the
     /// attempt. If the attempt has already begun to publish a new application, it succeeds. The next setup then asks for the
     /// new passcode if it has to remove what is left of the former application.
+    ///
+    /// Pass each message on once. After a success the action `existing` is refused, but `new` is another decision: it deletes the
+    /// data that the first attempt created.
     ///
     /// - Parameter message: The passcode, and what it's for.
     /// - Throws: The ``StoreSyncError`` that is then the ``syncError``; ``StoreSyncError/Code/notExpected``, which changes

@@ -13,7 +13,7 @@ extension PasscodeSetup {
 
     /// What a passcode is needed for.
     public enum SyncPasscodeState: Sendable, Hashable, CaseIterable {
-        /// Not known yet: the app has to wait.
+        /// Not known yet: the app has to wait, unless the error is `applicationMissing`.
         case none
         /// The remote has no data: a passcode protects new data.
         case new

@@ -415,6 +415,15 @@ struct SynchronizedStoreTests {
         }
     }
 
+    @Test("The connection that reads an app's store observes that the app is suspended, even if the app's doesn't")
+    func suspension() throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        #expect(!app.configuration.observesSuspensionNotifications)
+        let store = try StoreConnection(storeAt: fixture.storeURL("laptop"), through: app)
+        #expect(try store.read { $0.configuration.observesSuspensionNotifications })
+    }
+
     @Test("An app that doesn't wait for locks never finds its store locked while its log is moved into the file")
     func logOfApp() async throws {
         let fixture = try Fixture()
