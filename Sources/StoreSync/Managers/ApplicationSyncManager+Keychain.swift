@@ -67,18 +67,19 @@ extension ApplicationSyncManager {
     /// Finds items of the application's keychain as its `copyMatching` does, also items that only other devices have.
     ///
     /// If no item on this device matches, and the query asks for synchronizable items, the keychain is synchronized first.
+    /// Cancelling the calling task cancels that.
     ///
     /// - Parameters:
     ///   - query: Which items.
     ///   - entitlements: The access groups that the caller is entitled to.
     /// - Returns: The items with their secrets, at least one.
-    /// - Throws: `KeychainError`, and what ``synchronizeKeychain(mayCreate:after:options:)`` fails with.
+    /// - Throws: `KeychainError`, and what ``synchronizeKeychain(mayCreate:after:options:)`` fails with; `CancellationError`.
     public func copyMatching(_ query: KeychainQuery, entitlements: Entitlements) async throws -> [KeychainMatch] {
         let keychain = try await keychain(entitlements: entitlements)
         do {
             return try await keychain.copyMatching(query)
         } catch let error as KeychainError where error.code == .itemNotFound && query.synchronizable != .absent {
-            _ = try await synchronizeKeychain().value
+            _ = try await synchronizeKeychain().structuredValue
             return try await keychain.copyMatching(query)
         }
     }

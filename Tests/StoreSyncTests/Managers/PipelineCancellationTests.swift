@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Keychain
 import Operations
 import RemoteStorage
 import SyncCryptography
@@ -77,6 +78,25 @@ struct PipelineCancellationTests {
         #expect(handle.isCancelled)
         #expect(delegate.wasCancelled.withLock { $0 })
         #expect(manager.activity.isEmpty)
+    }
+
+    @Test("A query for a keychain item that is cancelled cancels the synchronization that it has started")
+    func cancelledQuery() async throws {
+        let fixture = try Fixture()
+        let device = try await Self.device(fixture)
+        let delegate = PendingDelegate()
+        let manager = device.manager(delegate)
+        let entitlements = Entitlements(applicationIdentifier: try AccessGroupPattern("TEAM.notes"))
+        let query = Task {
+            try await manager.copyMatching(KeychainQuery(synchronizable: .yes), entitlements: entitlements)
+        }
+        await delegate.waitUntilAsked()
+        query.cancel()
+        await #expect(throws: CancellationError.self) { try await query.value }
+        let activity = manager.activity
+        try #require(activity.allSatisfy { $0.isCancellationRequested }, "\(activity.map(\.name))")
+        try await manager.supervisor.drain()
+        #expect(delegate.wasCancelled.withLock { $0 })
     }
 
     @Test("If the supervisor has no room for the last operation, the registrations do nothing", arguments: pipelines)
