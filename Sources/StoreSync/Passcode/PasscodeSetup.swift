@@ -36,7 +36,8 @@ import ThreadSupport
 /// lets other devices distinguish a replacement by such a device from an attack by the storage:
 /// ``StoreSyncError/isSuccessorProven``. A device that is already set up may replace the application too. Data that was
 /// only on the remote is lost. A local store is pushed to the new application by the device that created the
-/// application.
+/// application. On any other device, the first synchronization of its store fails with ``StoreSyncError/Code/unrelatedStore``:
+/// the user has to say what counts, by ``SynchronizationRequest/takenSide``.
 ///
 /// If the device dies during the replacement, the remote has the former application, the new one, or one marked as
 /// incomplete. The next setup, on any device, completes or undoes the rest. If two devices replace the application at

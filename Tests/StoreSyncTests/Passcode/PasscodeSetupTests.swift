@@ -2,6 +2,7 @@ import Foundation
 import Keychain
 import Operations
 import RemoteStorage
+import StoreChanges
 import SyncCryptography
 import Testing
 import ThreadSupport
@@ -212,6 +213,24 @@ struct PasscodeSetupTests {
         try await resetter.push(adding: "two")
         _ = try await b.pull(overwrite: true).value
         #expect(try b.notes() == (hasKeys ? ["one", "two"] : ["two"]))
+    }
+
+    @Test("When data was replaced, its creator synchronizes its store, and other devices have to say what counts")
+    func synchronizedStores() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try await a.setUp(Self.passcode, .new)
+        try await b.setUp(Self.passcode, .existing)
+        try await a.synchronize(after: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        _ = try await b.synchronize().value
+        try a.insert("from a")
+        try b.insert("from b")
+        try await a.setUp("battery staple", .new)
+        #expect(try await a.synchronize().value.transfer == .uploaded)
+        try await b.setUp("battery staple", .existing)
+        #expect(await code { try await b.synchronize().value } == .unrelatedStore)
+        _ = try await b.synchronize { $0.takenSide = .both }.value
+        #expect(try b.titles() == ["from a", "from b"])
     }
 
     @Test("F9: New data can replace data that can't be opened any more, or that claims to be unencrypted")
