@@ -171,8 +171,8 @@ public actor PasscodeSetup {
     /// attempt. If the attempt has already begun to publish a new application, it succeeds. The next setup then asks for the
     /// new passcode if it has to remove what is left of the former application.
     ///
-    /// Pass each message on once. After a success the action `existing` is refused, but `new` is another decision: it deletes the
-    /// data that the first attempt created.
+    /// Pass each message on once. After a success the action `existing` is refused, but `new` is another decision: it deletes
+    /// the data that the first attempt created.
     ///
     /// - Parameter message: The passcode, and what it's for.
     /// - Throws: The ``StoreSyncError`` that is then the ``syncError``; ``StoreSyncError/Code/notExpected``, which changes
