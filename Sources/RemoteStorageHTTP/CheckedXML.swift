@@ -32,7 +32,7 @@ package enum CheckedXML {
             throw Malformed(description: "it has a document type")
         }
         guard !hasLongTag(bytes) else {
-            throw Malformed(description: "a tag and the text after it are longer than 64 KiB")
+            throw Malformed(description: "a tag and the text after it are longer than 64 KiB, or name many namespaces")
         }
         // With another encoding, the parser would read other characters than the checked ones.
         if let encoding = declaredEncoding(data) {
@@ -58,12 +58,21 @@ package enum CheckedXML {
     /// The parser compares each attribute of a tag with all others: with thousands of them, a short document would take hours.
     private static let maximumTagLength = 1 << 16
 
+    /// The maximum number of namespace prefixes that a tag declares.
+    ///
+    /// The parser compares the prefix of each name with all prefixes that the open elements declare.
+    private static let maximumPrefixes = 32
+
     private static func hasLongTag(_ bytes: [UInt8]) -> Bool {
-        var length = 0
+        let declaration = "xmlns:".utf8.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        var (length, prefixes, lastSixBytes) = (0, 0, UInt64(0))
         return bytes.contains { byte in
+            lastSixBytes = lastSixBytes << 8 & 0xFFFF_FFFF_FFFF | UInt64(byte)
+            if lastSixBytes == declaration { prefixes += 1 }
+            length += 1
             // An attribute may contain the character that ends a tag, but not this one.
-            length = byte == UInt8(ascii: "<") ? 0 : length + 1
-            return length > maximumTagLength
+            if byte == UInt8(ascii: "<") { (length, prefixes) = (0, 0) }
+            return length > maximumTagLength || prefixes > maximumPrefixes
         }
     }
 

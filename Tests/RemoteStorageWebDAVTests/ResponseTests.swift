@@ -111,6 +111,18 @@ struct ResponseTests {
         #expect(error?.description.contains("longer than 64 KiB") == true)
     }
 
+    @Test("A WebDAV answer is refused if a tag declares so many namespaces that looking them up would take a minute")
+    func manyNamespaces() throws {
+        func answer(_ count: Int) -> String {
+            let declarations = (0..<count).map { " xmlns:n\($0)='urn:other'" }.joined()
+            let tags = String(repeating: "<x\(declarations)>", count: 14) + String(repeating: "</x>", count: 14)
+            return "<multistatus xmlns='DAV:'>\(tags)<response><href>/a</href></response></multistatus>"
+        }
+        #expect(try resources(answer(32)).map(\.reference) == ["/a"])
+        let error = #expect(throws: CheckedXML.Malformed.self) { try resources(answer(33)) }
+        #expect(error?.description.contains("many namespaces") == true)
+    }
+
     @Test(
         "A WebDAV answer is refused if it declares another encoding than its own",
         arguments: [
