@@ -76,6 +76,20 @@ struct S3ListingTests {
         #expect(bucket.pages.withLock(\.self) == 8)
     }
 
+    @Test("A list ends before short or repeated keys fill the memory, but may have a million keys")
+    func manyKeys() {
+        func page(_ number: Int, repeating count: Int) -> [String] {
+            ["\(number)"] + Array(repeating: "a", count: count)
+        }
+        var limits = ListLimits()
+        var pages = 1
+        while limits.allowAnotherPage(after: page(pages, repeating: 100_000)) { pages += 1 }
+        #expect(pages == 11)
+        limits = ListLimits()
+        let fits = (1..<1000).allSatisfy { limits.allowAnotherPage(after: page($0, repeating: 999)) }
+        #expect(fits)
+    }
+
     @Test("A directory is removed whole, even if two keys differ only in the form of a Unicode character")
     func equivalentKeys() async throws {
         let bucket = PagedBucket { _ in (["directory/\u{E9}", "directory/e\u{301}"], nil) }

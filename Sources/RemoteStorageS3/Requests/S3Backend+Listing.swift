@@ -99,15 +99,6 @@ extension S3Backend {
         return list
     }
 
-    /// The maximum number of pages of a list.
-    private static let maximumPages = 1000
-
-    /// The maximum size of all keys in a list in bytes: they are kept in memory.
-    private static let maximumBytes = 1 << 26
-
-    /// The maximum number of successive pages without new names: servers may leave keys out of a page they have cut.
-    private static let fruitlessPages = 10
-
     /// Requests a list page by page, until a page has no continuation.
     private func forEachPage(
         below directory: RemotePath,
@@ -115,19 +106,13 @@ extension S3Backend {
         _ body: (ObjectList) -> Void
     ) async throws {
         var query = query
-        var names: Set<String> = []
-        var (fruitless, byteCount) = (0, 0)
-        for _ in 0..<Self.maximumPages {
+        var limits = ListLimits()
+        while true {
             let page = try await page(below: directory, query)
             body(page)
             guard let continuation = page.continuation else { return }
-            let former = names.count
-            let keys = page.objects.map(\.key) + page.prefixes
-            names.formUnion(keys)
-            fruitless = names.count > former ? 0 : fruitless + 1
-            byteCount += keys.reduce(0) { $0 + $1.utf8.count }
-            guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages,
-                byteCount < Self.maximumBytes
+            guard continuation != query["continuation-token"],
+                limits.allowAnotherPage(after: page.objects.map(\.key) + page.prefixes)
             else { break }
             query["continuation-token"] = continuation
         }
