@@ -49,6 +49,7 @@ package final class HTTPTransport: HTTPSending {
         configuration.httpVersion = .http1Only
         // This type decides about retries, for connections too.
         configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.http1_1ConnectionDebugInitializer = { InterimResponseLimit.install(in: $0) }
         // Not AsyncHTTPClient's own choice: on Apple platforms that is Network.framework, for which it ignores additional trust
         // roots without a word.
         client = HTTPClient(
@@ -220,7 +221,13 @@ package final class HTTPTransport: HTTPSending {
         do {
             // Each phase has its own limit. The duration of a whole request depends on the amount of data.
             let answer = try await client.execute(message, deadline: .distantFuture)
-            var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
+            let pace = MinimumPace(readTimeout: settings.timeouts.read)
+            let body = PacedBody(body: answer.body, pace: pace, clock: settings.clock)
+            var response = HTTPResponse(
+                status: Int(answer.status.code),
+                headers: answer.headers,
+                body: .stream(body)
+            )
             response.transport = self
             if response.status >= 300 {
                 // The beginning of an error's page says enough.

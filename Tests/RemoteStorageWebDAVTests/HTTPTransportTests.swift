@@ -91,4 +91,74 @@ struct HTTPTransportTests {
         #expect(error?.code == .unavailable)
         #expect(count.withLock(\.self) == (isSilent ? 2 : 4))
     }
+
+    /// A clock on which a second passes each time that it's read.
+    private struct HastyClock: Clock {
+        private let start = ContinuousClock.now
+        private let seconds = Locked(0)
+
+        var now: ContinuousClock.Instant {
+            start
+                + .seconds(
+                    seconds.withLock { seconds in
+                        seconds += 1
+                        return seconds
+                    }
+                )
+        }
+        var minimumResolution: Duration { .nanoseconds(1) }
+        func sleep(until deadline: Instant, tolerance: Duration?) async throws {}
+    }
+
+    @Test(
+        "A body of which a byte arrives each second is a timeout after five times the limit for reading, a faster one isn't",
+        arguments: [(1, false), (1000, true)]
+    )
+    func pace(bytesPerSecond: Int, arrives: Bool) async throws {
+        let chunk = "\(String(bytesPerSecond, radix: 16))\r\n\(String(repeating: "x", count: bytesPerSecond))\r\n"
+        let body = String(repeating: chunk, count: 400) + "0\r\n\r\n"
+        let proxy = try FaultProxy(to: 9) { _, _ in
+            .send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\(body)".utf8))
+        }
+        var settings = HTTPSettings(origin: "http://127.0.0.1:\(proxy.port)", name: "server") { _, _ in false }
+        settings.clock = HastyClock()
+        let transport = HTTPTransport(settings, Observer { _ in })
+        // Read at once, and as a stream.
+        for limit in [1 << 20, nil] {
+            let read = {
+                let response = try await transport.send(
+                    HTTPRequest(method: .GET, target: "/", replyLimit: limit)
+                )
+                guard limit == nil else { return response.bytes.count }
+                let content = try RemoteContent(response, of: RemotePath("file"), range: nil, "server")
+                return try await content.bytes(upTo: 1 << 20).count
+            }
+            guard !arrives else {
+                #expect(try await read() == 400 * bytesPerSecond)
+                continue
+            }
+            let error = await #expect(throws: RemoteError.self) { _ = try await read() }
+            #expect(error?.code == .unavailable)
+        }
+        // A timeout is retried once if the body was to be read at once.
+        #expect(proxy.lines.count == (arrives ? 2 : 3))
+    }
+
+    @Test("A server may send 100 interim responses before its answer, but not without end", arguments: [100, 101])
+    func interimResponses(count: Int) async throws {
+        let proxy = try FaultProxy(to: 9) { _, _ in
+            let interim = String(repeating: "HTTP/1.1 102 Processing\r\n\r\n", count: count)
+            return .send(Array("\(interim)HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n".utf8))
+        }
+        var settings = HTTPSettings(origin: "http://127.0.0.1:\(proxy.port)", name: "server") { _, _ in false }
+        settings.retries = .none
+        let transport = HTTPTransport(settings, Observer { _ in })
+        let send = { try await transport.send(HTTPRequest(method: .MOVE, target: "/", replyLimit: 1)).status }
+        guard count > 100 else {
+            #expect(try await send() == 204)
+            return
+        }
+        let error = await #expect(throws: RemoteError.self) { _ = try await send() }
+        #expect(error?.code == .unavailable)
+    }
 }

@@ -11,6 +11,8 @@ package final class FaultProxy: Sendable {
         case none
         /// The proxy answers with a status, and doesn't pass the request on.
         case answer(Int, headers: [String] = [])
+        /// The proxy answers with exactly these bytes, and doesn't pass the request on.
+        case send([UInt8])
         /// The request is passed on and carried out, and its answer is discarded.
         case loseReply
         /// The connection ends, and the request is never passed on.
@@ -93,6 +95,9 @@ package final class FaultProxy: Sendable {
         switch decide(number, String(head.prefix { $0 != "\r\n" })) {
         case .answer(let status, let headers):
             client.send(Self.answer(status, headers: headers))
+            client.finish()
+        case .send(let bytes):
+            client.send(bytes)
             client.finish()
         case .loseRequest: client.end()
         case .silence: while !client.read().isEmpty {}
