@@ -201,6 +201,8 @@ package final class HTTPTransport: HTTPSending {
         message.headers = HTTPHeaders(request.headers + headers)
         message.headers.add(name: "Host", value: host)
         message.headers.add(name: "User-Agent", value: "swift-store-sync")
+        // Without this header, a server may compress any answer (RFC 9110, 12.5.3). It isn't signed, because proxies change it.
+        message.headers.add(name: "Accept-Encoding", value: "identity")
         switch request.body {
         case .content(let content, let path):
             message.headers.add(name: "Content-Type", value: "application/octet-stream")

@@ -92,6 +92,15 @@ struct HTTPTransportTests {
         #expect(count.withLock(\.self) == (isSilent ? 2 : 4))
     }
 
+    @Test("A request asks for an answer that isn't compressed, because the bytes of a file are taken as they arrive")
+    func compression() async throws {
+        let proxy = try FaultProxy(to: 9) { _, _ in .answer(204) }
+        let settings = HTTPSettings(origin: "http://127.0.0.1:\(proxy.port)", name: "server") { _, _ in false }
+        let transport = HTTPTransport(settings, Observer { _ in })
+        _ = try await transport.send(HTTPRequest(method: .GET, target: "/", replyLimit: 1))
+        #expect(proxy.requests.first?.contains("Accept-Encoding: identity\r\n") == true)
+    }
+
     /// A clock on which a second passes each time that it's read.
     private struct HastyClock: Clock {
         private let start = ContinuousClock.now
@@ -111,7 +120,7 @@ struct HTTPTransportTests {
     }
 
     @Test(
-        "A body of which a byte arrives each second is a timeout after five times the limit for reading, a faster one isn't",
+        "A body that arrives slower than 100 bytes a second for five minutes is a timeout, and a faster one isn't",
         arguments: [(1, false), (1000, true)]
     )
     func pace(bytesPerSecond: Int, arrives: Bool) async throws {
