@@ -304,6 +304,26 @@ struct PartedDownloadTests {
         #expect(file.ranges.withLock { $0.count } == 2)
     }
 
+    @Test(
+        "A whole file without a length isn't read, because its end would look like that of a broken connection",
+        arguments: [false, true]
+    )
+    func withoutLength(isChunked: Bool) async throws {
+        var file = OneFile(bytes: [1, 2, 3])
+        file.answer = { _, _ in
+            var response = HTTPResponse(status: 200, headers: ["ETag": "\"1\""], bytes: [1, 2, 3])
+            if isChunked { response.headers.add(name: "Transfer-Encoding", value: "chunked") }
+            return response
+        }
+        let backend = try file.backend
+        guard !isChunked else {
+            #expect(try await backend.bytes(at: RemotePath("file"), upTo: 3) == [1, 2, 3])
+            return
+        }
+        let error = await #expect(throws: RemoteError.self) { try await backend.read(RemotePath("file")) }
+        #expect(error?.code == .unavailable && error?.message.contains("has no length") == true)
+    }
+
     @Test("A part that looks like an error document is a part")
     func errorDocument() async throws {
         let document = Array("<Error><Code>InternalError</Code><Message>".utf8)

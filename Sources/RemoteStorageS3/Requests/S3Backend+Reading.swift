@@ -66,6 +66,10 @@ extension S3Backend {
     private func checkFile(_ response: HTTPResponse, at path: RemotePath) throws {
         try checkStored(response, at: path)
         guard !response.isPage(insteadOfFileWith: nil) else { throw foreignAnswer("is a web page", at: path) }
+        // The end of a connection that broke off would look like the file's end.
+        guard response.headers.contentLength != nil || response.headers.contains(name: "Transfer-Encoding") else {
+            throw foreignAnswer("has no length", at: path)
+        }
     }
 
     private func readAtOnce(_ path: RemotePath, _ range: Range<Int64>) async throws -> RemoteContent {
