@@ -283,9 +283,10 @@ extension S3Backend {
             let list = try? S3Element(response.bytes, named: "ListMultipartUploadsResult")
         else { return }
         let limit = Date(timeIntervalSinceNow: -Double(configuration.abandonedAfter.components.seconds))
-        for upload in list.all("Upload") {
+        // A page of S3 has at most 1,000. Without an identifier, the request would remove the file itself.
+        for upload in list.all("Upload").prefix(1000) {
             guard let key = upload["Key"], key.utf8.starts(with: location.prefix.utf8),
-                let identifier = upload["UploadId"], !liveUploads.contains(identifier),
+                let identifier = upload["UploadId"], !identifier.isEmpty, !liveUploads.contains(identifier),
                 !unfinishedUploads.values.contains(where: { $0.identifier == identifier }),
                 let begun = upload["Initiated"].flatMap({ ObjectList.date($0) }), begun < limit
             else { continue }
