@@ -86,18 +86,16 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
-        async let refusal: Void = refuseSynchronizedDocument(store, context)
-        // Before the listing: another pull or a push of this device may end meanwhile.
-        let memory = try await context.blocking { [state, key, document] in
-            try state.rollbackMemory(for: key, document.integrityKey)
+        let (plan, record) = try await comparing(with: { try await rollbackMemory(context) }) { memory in
+            async let refusal: Void = refuseSynchronizedDocument(store, context)
+            let published = try await UploadCatalog(hooks, document).read()
+            try await refusal
+            let record = try await context.blocking { [state, key] in
+                try state.adoptInterruptedUploads(published.manifests, document: key)
+                return try state.locate(store, document: key)
+            }
+            return (try await self.plan(for: store, published, memory, context), record)
         }
-        let published = try await UploadCatalog(hooks, document).read()
-        try await refusal
-        let record = try await context.blocking { [state, key] in
-            try state.adoptInterruptedUploads(published.manifests, document: key)
-            return try state.locate(store, document: key)
-        }
-        let plan = try await plan(for: store, published, memory, context)
         let local = try await localState(of: plan, record, context)
         let isUnchanged = local.content.map { $0.root == plan.source.contentRoot } ?? false
         if isUnchanged {
@@ -124,6 +122,12 @@ public actor WholeStoreDownloadOperation: Operation {
             isUnchanged: isUnchanged,
             warnings: document.allWarnings + plan.choice.warnings + forgotten + recorded
         )
+    }
+
+    private func rollbackMemory(_ context: OperationContext) async throws -> RollbackMemory {
+        try await context.blocking { [state, key, document] in
+            try state.rollbackMemory(for: key, document.integrityKey)
+        }
     }
 
     /// Chooses the upload, and removes what former downloads left that this one doesn't resume.

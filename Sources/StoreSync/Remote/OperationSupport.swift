@@ -29,6 +29,26 @@ nonisolated(nonsending) func translatingErrors<Result>(
     }
 }
 
+/// Compares the remote with what this device remembers, again if something seems rolled back and the memory has changed.
+///
+/// The memory is read before the remote, since another operation of this device may add to it meanwhile. That operation may
+/// also take something back: the user gives up a missing upload, for example.
+nonisolated(nonsending) func comparing<Memory: Equatable, Result>(
+    with memory: nonisolated(nonsending) () async throws -> Memory,
+    _ compare: nonisolated(nonsending) (Memory) async throws -> Result
+) async throws -> Result {
+    var known = try await memory()
+    while true {
+        do {
+            return try await compare(known)
+        } catch let error as StoreSyncError where error.code == .rolledBack {
+            let now = try await memory()
+            guard now != known else { throw error }
+            known = now
+        }
+    }
+}
+
 /// Records what can't be undone any more; if this device's memory is full, in use or damaged, returns a warning.
 ///
 /// The intention was recorded before, so the next push or pull compares it with the actual state.

@@ -36,6 +36,11 @@ struct RollbackMemory: Hashable, Sendable, Codable {
         if !isIncluded { newest.insert(upload) }
     }
 
+    /// Forgets what isn't in a later memory.
+    ///
+    /// The user has given it up meanwhile, or this device has opened an upload that includes it.
+    mutating func formIntersection(_ later: RollbackMemory) { newest.formIntersection(later.newest) }
+
     /// Notes that the user accepts an upload although remembered uploads are missing, and forgets the missing ones.
     mutating func accept(_ upload: UploadName, givingUp missing: [UploadName]) {
         newest.subtract(missing)

@@ -7,12 +7,23 @@ import RemoteStorage
 extension WholeStoreUploadOperation {
     /// Returns the document on the remote, compared with this device's memory.
     func target(for store: LocalStore, _ context: OperationContext) async throws -> UploadTarget {
-        // Before the listing: a pull of this device may end meanwhile.
-        let memory = try await context.blocking { [state, key, document] in
-            // A store that was moved is recorded under its new path, before anything is looked up by path.
-            try state.locate(store, document: key)
-            return try state.rollbackMemory(for: key, document.integrityKey)
+        // A store that was moved is recorded under its new path, before anything is looked up by path.
+        _ = try await context.blocking { [state, key] in try state.locate(store, document: key) }
+        return try await comparing(with: { try await rollbackMemory(context) }) { memory in
+            try await self.target(remembering: memory, context)
         }
+    }
+
+    private func rollbackMemory(_ context: OperationContext) async throws -> RollbackMemory {
+        try await context.blocking { [state, key, document] in
+            try state.rollbackMemory(for: key, document.integrityKey)
+        }
+    }
+
+    private func target(
+        remembering memory: RollbackMemory,
+        _ context: OperationContext
+    ) async throws -> UploadTarget {
         let expected = memory.clients.union([document.application.client])
         async let listed = catalog.read(expecting: expected)
         let base = try await request.isWhole ? nil : deltaBase(context)

@@ -50,6 +50,12 @@ extension VerificationOperation {
         for name in now.names.subtracting(names).sorted() {
             if let manifest = try await readManifest(name, assembler).manifest { manifests.append(manifest) }
         }
+        var memory = memory
+        memory.formIntersection(
+            try await assembler.progress.context.blocking { [state, key = key(of: assembler.hierarchy)] in
+                try state.rollbackMemory(for: key, assembler.identity.integrityKey)
+            }
+        )
         missing = Lineage.missing(from: now.names, manifests, memory)
         for name in missing.sorted() {
             problem(
