@@ -46,6 +46,40 @@ struct RecreatedDocumentTests {
         }
     }
 
+    @Test("The status of a device that knows only the former document misses none of that document's uploads")
+    func statusOfSuccessor() async throws {
+        let scene = try await Scene()
+        #expect(try await scene.former.status().value.unreadable == [])
+    }
+
+    @Test(
+        "What another operation learns of the successor meanwhile makes no former document of one that was found before",
+        arguments: ["registration", "status", "verification"]
+    )
+    func joinedMeanwhile(work: String) async throws {
+        let scene = try await Scene()
+        let path = scene.fixture.hierarchy.document(scene.fixture.document).documentInfo
+        let info = Array(try #require(scene.before["\(path)"]))
+        // Another process of the same device.
+        let other = try scene.fixture.device("former")
+        let overtaken = OvertakenBackend(scene.fixture.remote, reading: path, as: info) {
+            await #expect(throws: Never.self) { _ = try await other.registerDocument().value }
+        }
+        let device = scene.former.with(backend: overtaken)
+        switch work {
+        case "registration":
+            let successor = try await scene.creator.registerDocument().value.integrityKey
+            #expect(try await device.registerDocument().value.integrityKey == successor)
+        case "status":
+            let unreadable = try await device.status().value.unreadable
+            #expect(!unreadable.contains { $0.path == "\(path)" }, "\(unreadable)")
+        default:
+            let problems = try await device.verify().value.problems
+            #expect(!problems.contains { $0.path == "\(path)" }, "\(problems)")
+        }
+        #expect(try scene.former.state.integrityMemory(for: scene.former.documentKey).former.count == 1)
+    }
+
     @Test("A device that joins a document while it's created again keeps its edits")
     func joinMeanwhile() async throws {
         var (number, count, joins) = (0, 1, 0)

@@ -62,6 +62,34 @@ struct SharedStateTests {
         }
     }
 
+    @Test(
+        "An upload that the user gives up meanwhile, by another pull of this device, isn't reported as missing",
+        arguments: ["pull", "push", "status", "verify"]
+    )
+    func givenUp(work: String) async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try await a.push(adding: "one")
+        let before = try fixture.files()
+        try await a.push(adding: "two")
+        _ = try await b.pull().value
+        try fixture.restore(before)
+        // Another process of the same device.
+        let (other, path) = (try fixture.device("b"), fixture.folder.appending(path: "other.sqlite"))
+        let connection = DyingBackend(fixture.remote)
+        await connection.meet(at: { $0.hasPrefix("read of") && $0.contains("/manifest-1-") }) {
+            await #expect(throws: Never.self) { _ = try await other.pull(path, acceptRollback: true).value }
+        }
+        let device = b.with(backend: connection)
+        switch work {
+        case "pull": _ = try await device.pull(fixture.folder.appending(path: "third.sqlite")).value
+        case "push": try await device.push(adding: "three")
+        case "status": #expect(try await device.status().value.unreadable == [])
+        default: #expect(try await device.verify().value.problems == [])
+        }
+        #expect(try Store.notes(in: path) == ["one"])
+    }
+
     @Test("A document that this device creates meanwhile isn't missing from its status")
     func newDocument() async throws {
         var number = 0

@@ -62,11 +62,18 @@ public actor DocumentRegistrationOperation: Operation {
     ///   `rolledBack`, `applicationIncomplete` and `busy`; `CancellationError`.
     public func main(_ context: OperationContext) async throws -> DocumentRegistration {
         try await translatingErrors {
-            let remote = try await inspect()
-            context.reportProgress(0.3)
-            if let info = remote.info { return try await join(info, remote, context) }
-            return try await create(remote, context)
+            // Another operation of this device may register with the document's successor meanwhile.
+            try await comparing(with: { try await integrityMemory(context) }) { _ in
+                let remote = try await inspect()
+                context.reportProgress(0.3)
+                if let info = remote.info { return try await join(info, remote, context) }
+                return try await create(remote, context)
+            }
         }
+    }
+
+    private func integrityMemory(_ context: OperationContext) async throws -> IntegrityMemory {
+        try await context.blocking { [state, key] in try state.integrityMemory(for: key) }
     }
 
     /// The state of the document on the remote, fetched with concurrent requests.
@@ -147,24 +154,16 @@ public actor DocumentRegistrationOperation: Operation {
         if let deleted = remote.deleted, info.wasDeleted(accordingTo: deleted) {
             throw StoreSyncError.removalInterrupted(request.document)
         }
-        let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
-        let current = try integrityKey(info, remote, remembered)
-        try await refuseStranger(current, info, context)
-        let isOther = remembered.map { $0 != current } ?? false
+        let memory = try await integrityMemory(context)
+        let current = try integrityKey(info, remote, memory.current)
+        guard !memory.isStranger(info, current, isEncrypted: application.isEncrypted) else { throw stranger }
+        let isOther = memory.current.map { $0 != current } ?? false
         return try await complete(Found(info: info, key: current, isOther: isOther), remote, context)
     }
 
-    /// Refuses a document that is neither the remembered one nor its successor: a storage may put a former one back.
-    private func refuseStranger(
-        _ current: String,
-        _ info: DocumentInfo,
-        _ context: OperationContext
-    ) async throws {
-        let isStranger = try await context.blocking { [state, key, application] in
-            try state.isStranger(info, current, isEncrypted: application.isEncrypted, for: key)
-        }
-        guard isStranger else { return }
-        throw StoreSyncError(
+    /// The error of a document that is neither the remembered one nor its successor: a storage may put a former one back.
+    private var stranger: StoreSyncError {
+        StoreSyncError(
             .rolledBack,
             """
             \(request.document) on the remote isn't the document that this device knows, nor its successor: a former one was \
@@ -232,9 +231,10 @@ public actor DocumentRegistrationOperation: Operation {
             try await context.blocking { [state, key] in try state.addFormerRemovalNote(note.digest, for: key) }
             try await clientNotes.remove(note)
         }
-        try await context.blocking { [state, key] in
+        let isCurrent = try await context.blocking { [state, key] in
             try state.setIntegrityKey(integrityKey, after: info.predecessors, for: key)
         }
+        guard isCurrent else { throw stranger }
         return DocumentRegistration(
             application: application,
             document: request.document,

@@ -87,12 +87,8 @@ public actor DocumentRemovalOperation: Operation {
         let info = try seal.documentInfo(stored, hierarchy)
         let isStranger = try await context.blocking { [access, document] in
             guard let key = info.integrityKey else { return false }
-            return try access.state.isStranger(
-                info,
-                key,
-                isEncrypted: seal.isEncrypted,
-                for: access.key(document)
-            )
+            let memory = try access.state.integrityMemory(for: access.key(document))
+            return memory.isStranger(info, key, isEncrypted: seal.isEncrypted)
         }
         guard !isStranger else { throw StoreSyncError.documentInfoPutBack }
         try await notes.save(info, of: document)

@@ -19,13 +19,6 @@ extension StateDirectory {
         try read { try StateSchema.fetchDocuments($0, having: "integrityKey", key).map { try RemoteIdentifier($0) } }
     }
 
-    /// Whether a document on the remote is neither the document that this device knows nor its successor.
-    func isStranger(_ info: DocumentInfo, _ current: String, isEncrypted: Bool, for key: DocumentKey) throws -> Bool {
-        guard let remembered = try integrityKey(for: key), remembered != current else { return false }
-        if try formerIntegrityKeys(for: key).contains(current) { return true }
-        return isEncrypted && !info.predecessors.contains(remembered)
-    }
-
     /// Digests of the notes on this client's removal from a document that this device has processed.
     ///
     /// An untrusted storage may restore such a note.
@@ -42,15 +35,28 @@ extension StateDirectory {
     /// Remembers a document's integrity key.
     ///
     /// The key that was remembered so far, and the keys of the document's predecessors, become former keys.
-    func setIntegrityKey(_ integrityKey: String, after predecessors: [String] = [], for key: DocumentKey) throws {
-        let (current, former) = (try self.integrityKey(for: key), try formerIntegrityKeys(for: key))
-        let next = (predecessors + [current].compactMap(\.self)).reduce(into: former.filter { $0 != integrityKey }) {
-            if $1 != integrityKey, !$0.contains($1) { $0.append($1) }
-        }
-        guard current != integrityKey || next != former else { return }
-        try write("integrity key") { db in
+    ///
+    /// - Parameters:
+    ///   - integrityKey: The key.
+    ///   - predecessors: The keys of the document's predecessors.
+    ///   - key: The document.
+    /// - Returns: `false` if it's a former key: another operation of this device has registered with a successor meanwhile.
+    /// - Throws: ``StoreSyncError``.
+    @discardableResult
+    func setIntegrityKey(
+        _ integrityKey: String,
+        after predecessors: [String] = [],
+        for key: DocumentKey
+    ) throws -> Bool {
+        let known = try integrityMemory(for: key)
+        guard known != known.registered(integrityKey, after: predecessors) else { return true }
+        return try write("integrity key") { db in
+            let known = try StateSchema.fetchIntegrityMemory(db, key)
+            guard !known.former.contains(integrityKey) else { return false }
+            let next = known.registered(integrityKey, after: predecessors)
             try StateSchema.save(integrityKey, db, "integrityKey", key)
-            try StateSchema.save(next, db, "formerIntegrityKeys", key)
+            try StateSchema.save(next.former, db, "formerIntegrityKeys", key)
+            return true
         }
     }
 

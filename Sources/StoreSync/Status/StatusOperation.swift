@@ -104,11 +104,17 @@ public actor StatusOperation: Operation {
     private struct Listed: Sendable {
         var entry: HierarchyReader.Document
         var published: PublishedStores
-        /// The uploads that this device knew before the listing.
-        var memory: RollbackMemory
+        /// What this device remembered before the listing.
+        var memory: Memory
 
         var document: RemoteIdentifier { entry.document }
         var info: Reading<DocumentInfo> { entry.info }
+    }
+
+    /// What this device remembers of a document.
+    private struct Memory: Sendable {
+        var keys: IntegrityMemory
+        var uploads: RollbackMemory
     }
 
     /// A document's part of the result; without the document itself if it was deleted and something of it is left.
@@ -128,9 +134,8 @@ public actor StatusOperation: Operation {
         // Before the listing: a push or a pull of this device may end meanwhile.
         let memories = try await context.blocking { [self] in
             try documents.map { document in
-                let key = access.key(document)
-                guard let integrityKey = try state.integrityKey(for: key) else { return RollbackMemory() }
-                return try state.rollbackMemory(for: key, integrityKey)
+                let keys = try state.integrityMemory(for: access.key(document))
+                return Memory(keys: keys, uploads: try uploads(of: document, keys))
             }
         }
         async let published = documents.concurrentMap { [hierarchy] in
@@ -143,13 +148,15 @@ public actor StatusOperation: Operation {
         let listed = zip(zip(entries, try await published), memories).map {
             Listed(entry: $0.0, published: $0.1, memory: $1)
         }
-        let manifests = try await manifests(listed, hooks, reader.seal, context)
+        let manifests = try await manifests(listed, hooks, reader.seal)
         let (interrupted, times) = try await (removals, recentSyncs)
         let synchronized = Dictionary(zip(documents, try await synchronizing)) { first, _ in first }
         let parts = try await context.blocking { [self] in
             try listed.map { listed in
                 if let problem = interrupted[listed.document] { return DocumentPart(unreadable: [problem]) }
-                var part = try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
+                var listed = listed
+                listed.memory.uploads.formIntersection(try uploads(of: listed.document, listed.memory.keys))
+                var part = documentStatus(listed, manifests[listed.document, default: []], reader.seal)
                 part.document?.lastSyncs = times.times[listed.document] ?? [:]
                 part.document?.synchronizing = synchronized[listed.document] ?? []
                 return part
@@ -158,11 +165,19 @@ public actor StatusOperation: Operation {
         return parts + [DocumentPart(unreadable: times.unreadable)]
     }
 
+    /// The uploads that this device remembers of a document with which it has registered.
+    private nonisolated func uploads(
+        of document: RemoteIdentifier,
+        _ keys: IntegrityMemory
+    ) throws -> RollbackMemory {
+        try keys.current.map { try state.rollbackMemory(for: access.key(document), $0) } ?? RollbackMemory()
+    }
+
     private nonisolated func documentStatus(
         _ listed: Listed,
         _ found: [Reading<StoreManifest>],
         _ seal: ApplicationSeal
-    ) throws -> DocumentPart {
+    ) -> DocumentPart {
         let manifests = found.compactMap(\.value)
         // Copies of a store on one device may have diverged: then a client has other heads than its newest upload.
         let heads = Set(Lineage.heads(of: manifests).map(\.name))
@@ -178,7 +193,7 @@ public actor StatusOperation: Operation {
             stores: (newest.map(ApplicationStatus.Store.init) + legacy)
                 .sorted { ($0.client, $0.generation) < ($1.client, $1.generation) }
         )
-        let info = [listed.info.unreadable, try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
+        let info = [listed.info.unreadable, refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
         let unreadable = found.compactMap(\.unreadable) + info
         return DocumentPart(
             document: document,
@@ -204,13 +219,13 @@ public actor StatusOperation: Operation {
     private nonisolated func refused(
         _ listed: Listed,
         isEncrypted: Bool
-    ) throws -> ApplicationStatus.Unreadable? {
-        let (key, path) = (access.key(listed.document), hierarchy.document(listed.document).documentInfo)
-        guard try state.integrityKey(for: key) != nil, listed.info.unreadable == nil else { return nil }
+    ) -> ApplicationStatus.Unreadable? {
+        let (keys, path) = (listed.memory.keys, hierarchy.document(listed.document).documentInfo)
+        guard keys.current != nil, listed.info.unreadable == nil else { return nil }
         guard let info = listed.info.value else { return .init(.documentInfoMissing, at: path) }
-        guard let current = info.integrityKey,
-            try state.isStranger(info, current, isEncrypted: isEncrypted, for: key)
-        else { return nil }
+        guard let current = info.integrityKey, keys.isStranger(info, current, isEncrypted: isEncrypted) else {
+            return nil
+        }
         return .init(.documentInfoPutBack, at: path)
     }
 
@@ -219,8 +234,10 @@ public actor StatusOperation: Operation {
         from listed: Listed,
         _ manifests: [StoreManifest]
     ) -> [ApplicationStatus.Unreadable] {
+        // The uploads of a former document went with it.
+        guard listed.info.value?.integrityKey.map({ $0 == listed.memory.keys.current }) ?? true else { return [] }
         let hierarchy = hierarchy.document(listed.document)
-        return listed.memory.missing(from: listed.published.names, manifests).map { name in
+        return listed.memory.uploads.missing(from: listed.published.names, manifests).map { name in
             let error = StoreSyncError(
                 .rolledBack,
                 """
@@ -237,16 +254,12 @@ public actor StatusOperation: Operation {
     private func manifests(
         _ listed: [Listed],
         _ hooks: any WholeStoreDownloadHooks,
-        _ seal: ApplicationSeal,
-        _ context: OperationContext
+        _ seal: ApplicationSeal
     ) async throws -> [RemoteIdentifier: [Reading<StoreManifest>]] {
-        let wanted = try await context.blocking { [self] in
-            try listed.flatMap { listed in
-                let remembered = try state.integrityKey(for: access.key(listed.document))
-                let known = listed.published.names.intersection(listed.memory.newest)
-                let integrityKey = listed.info.value?.integrityKey ?? remembered ?? ""
-                return known.union(listed.published.newest).map { (listed, $0, integrityKey) }
-            }
+        let wanted = listed.flatMap { listed in
+            let known = listed.published.names.intersection(listed.memory.uploads.newest)
+            let integrityKey = listed.info.value?.integrityKey ?? listed.memory.keys.current ?? ""
+            return known.union(listed.published.newest).map { (listed, $0, integrityKey) }
         }
         let found = try await wanted.concurrentMap { [hierarchy] listed, name, integrityKey in
             let identity = DocumentIdentity(document: listed.document, integrityKey: integrityKey)

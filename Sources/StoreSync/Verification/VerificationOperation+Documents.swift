@@ -22,9 +22,10 @@ extension VerificationOperation {
     /// Returns whether a document has been deleted, or is being deleted.
     private func isDeleted(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
         do {
+            let memory = try await integrityMemory(of: document, context)
             let bytes = try await hooks.fetchFile(at: document.documentInfo)
             let info = bytes.flatMap { try? seal.documentInfo($0, document) }
-            let isLost = bytes == nil ? try await wasLost(document, context) : false
+            let isLost = bytes == nil ? try await wasLost(document, memory) : false
             return try await wasDeleted(document, info, isThere: bytes != nil || isLost)
         } catch let error as RemoteError where Self.isOfOneFile(error) {
             // It's a problem already that this file can't be read.
@@ -65,12 +66,14 @@ extension VerificationOperation {
     /// Checks a document's info; `nil` if the document has nothing else to check, or is being removed.
     private func checkInfo(of document: DocumentHierarchy, _ context: OperationContext) async throws -> CheckedInfo? {
         let path = document.documentInfo
+        // Before the info: another operation of this device may create the document meanwhile, or join its successor.
+        let memory = try await integrityMemory(of: document, context)
         var info: DocumentInfo?
         let isThere = try await check(path) { [seal] in info = try seal.documentInfo($0, document) }
-        if let info, try await isStranger(info, document, context) {
+        if let info, let key = info.integrityKey, memory.isStranger(info, key, isEncrypted: seal.isEncrypted) {
             problem(path, .documentInfoPutBack)
         }
-        let isLost = isThere ? false : try await wasLost(document, context)
+        let isLost = isThere ? false : try await wasLost(document, memory)
         if isLost { problem(path, .documentInfoMissing) }
         let isDeleted = try await wasDeleted(document, info, isThere: isThere || isLost)
         if isDeleted || !isThere {
@@ -116,24 +119,16 @@ extension VerificationOperation {
         return published
     }
 
-    private func isStranger(
-        _ info: DocumentInfo,
-        _ document: DocumentHierarchy,
+    private func integrityMemory(
+        of document: DocumentHierarchy,
         _ context: OperationContext
-    ) async throws -> Bool {
-        guard let integrityKey = info.integrityKey else { return false }
-        let key = key(of: document)
-        return try await context.blocking { [state, seal] in
-            try state.isStranger(info, integrityKey, isEncrypted: seal.isEncrypted, for: key)
-        }
+    ) async throws -> IntegrityMemory {
+        try await context.blocking { [state, key = key(of: document)] in try state.integrityMemory(for: key) }
     }
 
     /// Returns whether a document that this device knows is missing without an authentic note on its deletion.
-    private func wasLost(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
-        let key = key(of: document)
-        guard let known = try await context.blocking({ [state] in try state.integrityKey(for: key) }) else {
-            return false
-        }
+    private func wasLost(_ document: DocumentHierarchy, _ memory: IntegrityMemory) async throws -> Bool {
+        guard let known = memory.current else { return false }
         let documentHooks = backend.documentRegistrationHooks
         let note = try await documentHooks.fetchDeletedDocumentNote(document.document, hierarchy)
         return !seal.saysDeleted(note, of: document.document, integrityKey: known, hierarchy)

@@ -109,6 +109,12 @@ struct StateDirectoryMemoryTests {
         try state.setIntegrityKey("third", for: diary)
         #expect(try state.formerIntegrityKeys(for: diary) == ["first", "key", "another"])
         #expect(try state.rollbackMemory(for: recipes, "key").highestGeneration == 6)
+        // An operation that found a former document registers with it after another one has registered with the successor.
+        #expect(try !state.setIntegrityKey("another", after: ["first", "key"], for: diary))
+        #expect(
+            try state.integrityMemory(for: diary)
+                == IntegrityMemory(current: "third", former: ["first", "key", "another"])
+        )
     }
 
     @Test("Uploads are in flight until they are published, the oldest first, and are never forgotten")
