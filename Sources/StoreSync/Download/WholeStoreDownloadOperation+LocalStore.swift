@@ -183,6 +183,8 @@ extension WholeStoreDownloadOperation {
     }
 
     private func localChanges(_ store: LocalStore, _ record: StoreRecord?) -> StoreSyncError {
+        // The synchronization has just found that the store is unchanged.
+        if request.isBaseline { return .changedMeanwhile(store) }
         if let record, record.mustReplace || record.integrityKey != document.integrityKey {
             return ofFormerDocument(store)
         }

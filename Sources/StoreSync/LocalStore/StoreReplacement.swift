@@ -95,16 +95,7 @@ struct StoreReplacement {
             ?? (store.isDatabase && access(store.url.path, W_OK) != 0)
     }
 
-    /// The error for a store that was written meanwhile: the next pull tells edits from the work of another pull.
-    var localChanges: StoreSyncError {
-        StoreSyncError(
-            .localChanges,
-            """
-            \(store.path) was changed or replaced by another program while its replacement was downloaded. Pull again: that \
-            tells whether edits would be lost.
-            """
-        )
-    }
+    var localChanges: StoreSyncError { .changedMeanwhile(store) }
 
     /// Compares the store with the expectation; no other connection can change it while `db` reads it.
     func check(_ db: Database) throws {

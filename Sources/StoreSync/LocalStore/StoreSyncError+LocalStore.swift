@@ -45,6 +45,17 @@ extension StoreSyncError {
         }
     }
 
+    /// The error for a store that was written meanwhile: the next attempt tells edits from the work of another pull.
+    static func changedMeanwhile(_ store: LocalStore) -> StoreSyncError {
+        StoreSyncError(
+            .localChanges,
+            """
+            \(store.path) was changed or replaced by another program while its replacement was downloaded. Try again: that \
+            tells whether edits would be lost.
+            """
+        )
+    }
+
     /// Translates an error of this device's file system from writing `url`.
     init(writing url: URL, _ error: any Error) {
         var reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription

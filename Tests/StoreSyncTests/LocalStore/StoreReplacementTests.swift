@@ -146,7 +146,7 @@ struct StoreReplacementTests {
         #expect(code(.absent) == .localChanges)
     }
 
-    @Test("A pull says to pull again if another pull creates its store meanwhile, since no edits may be at risk")
+    @Test("A pull says to try again if another pull creates its store meanwhile, since no edits may be at risk")
     func createdMeanwhile() throws {
         let error = #expect(throws: StoreSyncError.self) {
             try replace(.absent) { [url, new] in
@@ -154,7 +154,7 @@ struct StoreReplacementTests {
             }
         }
         #expect(error?.code == .localChanges)
-        #expect(error?.message.contains("Pull again: that tells whether edits") == true, "\(error as Any)")
+        #expect(error?.message.contains("Try again: that tells whether edits") == true, "\(error as Any)")
     }
 
     @Test("A dead process's log with pages that were never checkpointed is compared, and removed by the replacement")

@@ -71,6 +71,21 @@ struct FirstSynchronizationTests {
         #expect(try titles(a) == ["a", "b"] && titles(b) == ["a", "b"])
     }
 
+    @Test("A device whose store an app creates during its download is told to try again")
+    func createdMeanwhile() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let a = try fixture.device("a")
+        try fill(a)
+        _ = try await a.synchronize().value
+        let app = try fixture.device("b")
+        let b = try fixture.device("b") { step in
+            if step == "before the rename" { try app.execute(Self.schema) }
+        }
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize().value }
+        #expect(error?.message.contains("Try again: that tells whether edits") == true, "\(error as Any)")
+        #expect(try app.titles().isEmpty)
+    }
+
     @Test("A store that doesn't come from the pushed one is refused for good, and the device is named that begins")
     func onlyPushed() async throws {
         let fixture = try Fixture(password: "correct horse")
