@@ -75,7 +75,9 @@ private final class DownloadFile: Sendable {
     }
 
     private static func failure(_ path: String, _ error: Errno) -> StoreSyncError {
-        StoreSyncError(
+        // That program removes what it takes for the rest of a former download, or creates its own at the path.
+        if [.noSuchFileOrDirectory, .fileExists].contains(error) { return .downloadRemoved(path) }
+        return StoreSyncError(
             .cannotWrite,
             "The download can't be written to \(path) on this device: \(error). Make room or check the permissions.",
             cause: error
