@@ -139,6 +139,29 @@ struct PasswordRaceTests {
         #expect(try await scene.isValid("first"))
     }
 
+    @Test(
+        "An operation that has read the key file before another one of this device changes it says nothing of an older file",
+        arguments: ["change", "documents", "status", "verification"]
+    )
+    func changedMeanwhile(work: String) async throws {
+        let scene = try await Scene()
+        let path = scene.fixture.hierarchy.passwordTest
+        let file = Array(try #require(try scene.fixture.files()["\(path)"]))
+        // Another process of the same device.
+        let again = try scene.fixture.device("a")
+        let overtaken = OvertakenBackend(scene.fixture.remote, reading: path, as: file) {
+            await #expect(throws: Never.self) { _ = try await again.changePassword(to: "new") }
+        }
+        let device = scene.a.with(backend: overtaken)
+        switch work {
+        case "change": #expect(await code { try await device.changePassword(to: "other") } == .busy)
+        case "documents": _ = try await device.listDocuments().value
+        case "status": #expect(try await device.status().value.encryption?.passwordVersion == 1)
+        default: #expect(try await device.verify().value.problems == [])
+        }
+        #expect(try await scene.isValid("new"))
+    }
+
     @Test("In a folder that a program replicates, a device whose password was overwritten is told once")
     func replicated() async throws {
         let scene = try await Scene()

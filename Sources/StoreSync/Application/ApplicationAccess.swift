@@ -55,11 +55,10 @@ public struct ApplicationAccess: Sendable {
     ///
     /// - Throws: ``StoreSyncError/Code/applicationMissing``, and the errors of opening an application.
     func seal(_ context: OperationContext) async throws -> ApplicationSeal {
-        let hooks = backend.applicationRegistrationHooks
-        async let exists = hooks.applicationDirectoryExists(hierarchy)
-        let files = try await EncryptionFiles.fetch(hooks, hierarchy)
+        async let exists = backend.applicationRegistrationHooks.applicationDirectoryExists(hierarchy)
+        let remembered = try await unlocking.fetch(context)
         guard try await exists else { throw missing }
-        return try await unlocking.seal(files, context)
+        return try await unlocking.seal(remembered, context)
     }
 
     /// Returns the seal for an operation that removes something, unless this client was removed from the application.

@@ -94,13 +94,24 @@ struct ApplicationUnlocking: Sendable {
         var info: RegistrationInfo { registration.info }
     }
 
+    /// The files of the encryption, and what this device remembered of the application before they were read.
+    typealias Remembered = (files: EncryptionFiles, pin: ApplicationPin?)
+
+    /// Reads this device's memory of the application, and then its files.
+    ///
+    /// In that order, since another operation of this device may change the password meanwhile.
+    func fetch(_ context: OperationContext) async throws -> Remembered {
+        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+        return (try await EncryptionFiles.fetch(hooks, hierarchy), pin)
+    }
+
     /// Inspects an application without changing this device's memory.
     ///
     /// A directory that has neither a registration nor keys must be a tree that TICoreDataSync wrote.
     ///
     /// - Returns: `nil` if it isn't encrypted.
-    func inspect(_ files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
-        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+    func inspect(_ remembered: Remembered, _ context: OperationContext) async throws -> Sealed? {
+        let (files, pin) = remembered
         let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
         try checkPin(pin, registration?.info, files)
         guard registration != nil || !files.hasAnyKeyFile else { throw registrationMissing }
@@ -122,8 +133,8 @@ struct ApplicationUnlocking: Sendable {
     }
 
     /// Returns the seal of an application's files without changing this device's memory.
-    func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
-        guard let sealed = try await inspect(files, context) else {
+    func seal(_ remembered: Remembered, _ context: OperationContext) async throws -> ApplicationSeal {
+        guard let sealed = try await inspect(remembered, context) else {
             return ApplicationSeal(application: hierarchy.application, key: nil)
         }
         return try await unlock(sealed, context).seal

@@ -98,9 +98,9 @@ public actor PasswordChangeOperation: Operation {
     ///
     /// - Throws: ``StoreSyncError`` if the password can't be changed.
     private func unlock(_ context: OperationContext) async throws -> (passwordTest: [UInt8], master: MasterKey) {
-        let files = try await EncryptionFiles.fetch(hooks, access.hierarchy)
+        let remembered = try await access.unlocking.fetch(context)
         guard try await hooks.applicationDirectoryExists(access.hierarchy) else { throw access.missing }
-        let seal = try await access.unlocking.seal(files, context)
+        let seal = try await access.unlocking.seal(remembered, context)
         try await access.unlocking.refuseRemovedClient(seal, context)
         // An interrupted write must leave the former file.
         guard try await access.backend.capabilities().contains(.atomicReplace) else {
@@ -112,7 +112,7 @@ public actor PasswordChangeOperation: Operation {
                 """
             )
         }
-        guard let master = seal.key?.master, let former = files.passwordTest else {
+        guard let master = seal.key?.master, let former = remembered.files.passwordTest else {
             throw StoreSyncError(
                 .encryptionMismatch,
                 "\(access.application) is not encrypted, so it has no password."

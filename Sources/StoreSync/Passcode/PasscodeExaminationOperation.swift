@@ -78,12 +78,13 @@ actor PasscodeExaminationOperation: Operation {
     }
 
     private func examine(_ context: OperationContext) async throws -> PasscodeExamination {
-        async let encryption = EncryptionFiles.fetch(hooks, hierarchy)
+        async let encryption = unlocking.fetch(context)
         async let parts = hooks.missingParts(hierarchy)
         async let aside = AsideApplication.list(hierarchy, hooks, replacement)
         async let clients = hooks.listClients(hierarchy)
         async let documents = hooks.backend.documentRegistrationHooks.listDocuments(hierarchy)
-        let (files, missing) = try await (encryption, parts)
+        let (remembered, missing) = try await (encryption, parts)
+        let (files, pin) = remembered
         let replaced = try await aside.first { !$0.name.isRemoving && !$0.isLate }
         let (known, made) = try await (clients, documents)
         let isHalf = known.isEmpty && made.isEmpty && files.passwordTest == nil
@@ -91,7 +92,6 @@ actor PasscodeExaminationOperation: Operation {
             return PasscodeExamination(finding: .existing, registration: replaced.registration)
         }
         guard let missing else { return try await examineAbsent(context) }
-        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         var examination = PasscodeExamination(finding: .existing, registration: files.registration)
         do {
             guard let registration = files.registration else {
@@ -113,7 +113,7 @@ actor PasscodeExaminationOperation: Operation {
                 }
                 return examination
             }
-            try await examine(stored, files, &examination, context)
+            try await examine(stored, remembered, &examination, context)
         } catch let error as StoreSyncError {
             examination.trouble = error
         }
@@ -153,21 +153,19 @@ actor PasscodeExaminationOperation: Operation {
 
     private func examine(
         _ registration: StoredRegistration,
-        _ files: EncryptionFiles,
+        _ remembered: ApplicationUnlocking.Remembered,
         _ examination: inout PasscodeExamination,
         _ context: OperationContext
     ) async throws {
         let info = registration.info
+        let files = remembered.files
+        var pin = remembered.pin
         let keyFile = try files.passwordTest.map { try KeyFile($0, at: hierarchy.passwordTest) }
-        let (begun, former) = try await context.blocking { [state, key] in
-            (try state.begunReplacement(for: key), try state.pin(for: key))
-        }
+        let begun = try await context.blocking { [state, key] in try state.begunReplacement(for: key) }
         let isOurs = begun?.epoch == info.epoch && keyFile?.epoch.uuidString == begun?.epoch
         // Adopting takes a lock, which another operation may hold. An adopted application isn't adopted again.
-        if let begun, isOurs, former?.epoch != begun.epoch { try await adopt(begun, info, context) }
-        let (pin, client) = try await context.blocking { [state, key] in
-            (try state.pin(for: key), try state.peekClientIdentifier(for: key))
-        }
+        if let begun, isOurs, pin?.epoch != begun.epoch { pin = try await adopt(begun, info, context) }
+        let client = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
         try unlocking.checkPin(pin, info, files)
         if let pin, pin.epoch != info.epoch {
             examination.isDeregistered = true
@@ -212,16 +210,23 @@ actor PasscodeExaminationOperation: Operation {
     }
 
     /// Completes a replacement that was interrupted after this device had published the new application.
-    private func adopt(_ begun: BegunReplacement, _ info: RegistrationInfo, _ context: OperationContext) async throws {
+    ///
+    /// Returns what this device remembers of the new application.
+    private func adopt(
+        _ begun: BegunReplacement,
+        _ info: RegistrationInfo,
+        _ context: OperationContext
+    ) async throws -> ApplicationPin? {
         // A replacement that is in progress on this device holds the lock, and completes by itself.
         let lock = try await state.lock(.application(key), .exclusive, for: context)
         defer { lock.release() }
         let former = try await context.blocking { [state, key] in try state.pin(for: key) }
-        guard former?.epoch != begun.epoch else { return }
+        guard former?.epoch != begun.epoch else { return former }
         // As in a registration, the former application's items and deletions go first.
         if former != nil { try await state.blitzKeychain(of: key, on: context.blockingExecutor) }
         let pin = ApplicationPin(encryption: info.encryption, epoch: info.epoch)
         try await context.blocking { [state, key] in try state.commitReplacement(begun, pin, for: key) }
+        return pin
     }
 
     private var incomplete: StoreSyncError {

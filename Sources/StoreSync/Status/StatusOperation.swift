@@ -46,7 +46,7 @@ public actor StatusOperation: Operation {
                 )
             }
             async let exists = applicationHooks.applicationDirectoryExists(hierarchy)
-            async let encryption = EncryptionFiles.fetch(applicationHooks, hierarchy)
+            async let encryption = access.unlocking.fetch(context)
             async let clients = applicationHooks.listClients(hierarchy)
             async let documents = documentHooks.listDocuments(hierarchy)
             guard try await exists else { throw access.missing }
@@ -80,11 +80,11 @@ public actor StatusOperation: Operation {
     }
 
     private func open(
-        _ files: EncryptionFiles,
+        _ remembered: ApplicationUnlocking.Remembered,
         _ context: OperationContext
     ) async throws -> (ApplicationSeal, ApplicationStatus.Encryption?) {
         let unlocking = access.unlocking
-        guard let sealed = try await unlocking.inspect(files, context) else {
+        guard let sealed = try await unlocking.inspect(remembered, context) else {
             return (ApplicationSeal(application: access.application, key: nil), nil)
         }
         // Determined before the application is opened, which asks for a password if there are no keys.

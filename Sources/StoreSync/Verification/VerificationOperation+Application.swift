@@ -12,23 +12,24 @@ extension VerificationOperation {
     ///
     /// - Returns: Whether sealed files can be opened.
     func unlock(_ context: OperationContext) async throws -> Bool {
-        let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
+        let unlocking = access.unlocking
+        let remembered = try await unlocking.fetch(context)
+        let files = remembered.files
         if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil {
             // The state of the application is unknown, so nothing is written.
             repairs = false
-            return try await unlock(withoutRegistration: files, context)
+            return try await unlock(withoutRegistration: remembered, context)
         }
-        let unlocking = access.unlocking
         let inspected: ApplicationUnlocking.Sealed?
         do {
-            inspected = try await unlocking.inspect(files, context)
+            inspected = try await unlocking.inspect(remembered, context)
         } catch let error as StoreSyncError where files.registration == nil && error.code == .applicationIncomplete {
             problem(hierarchy.registration, error)
             repairs = false
             return false
         } catch let error as StoreSyncError where error.code == .encryptionDowngraded {
             repairs = false
-            let isOpen = try await unlock(withoutRegistration: files, context)
+            let isOpen = try await unlock(withoutRegistration: remembered, context)
             let path = unlocking.missingFiles(files).first ?? hierarchy.registration
             if !report.problems.contains(where: { $0.path == "\(path)" }) { problem(path, error) }
             return isOpen
@@ -56,10 +57,10 @@ extension VerificationOperation {
 
     /// Opens an application whose registration is damaged or can't be trusted, with what this device remembers of it.
     private func unlock(
-        withoutRegistration files: EncryptionFiles,
+        withoutRegistration remembered: ApplicationUnlocking.Remembered,
         _ context: OperationContext
     ) async throws -> Bool {
-        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+        let (files, pin) = remembered
         guard pin?.isEncrypted ?? files.hasAnyKeyFile else { return true }
         guard let epoch = pin?.epoch, let epochKey = try await access.unlocking.keptKey(of: epoch, context) else {
             return false
