@@ -253,6 +253,8 @@ extension StateDirectory {
         if let known, known.epoch != pin.epoch {
             try remove(replicas(of: key))
             try removeTransferFiles(of: key)
+        } else if known == nil {
+            try removeFiles(of: key)
         }
         try write("pin") { db in
             var pin = pin
@@ -266,8 +268,10 @@ extension StateDirectory {
                     try forgetDocuments(of: key, db)
                 }
             } else {
-                // A completed removal says nothing about an application that this device registers with afterwards.
-                try StateSchema.delete("fact", where: "name = 'removal'", db, key)
+                // A completed removal says nothing about an application that this device registers with afterwards. Nor does
+                // what an operation has recorded that outlasted the removal.
+                try StateSchema.delete("fact", where: "(name = 'removal' OR document != '')", db, key)
+                for table in ["store", "upload"] { try StateSchema.delete(table, db, key) }
             }
             try StateSchema.save(pin, db, "pin", key)
         }
