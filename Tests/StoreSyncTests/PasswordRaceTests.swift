@@ -140,7 +140,7 @@ struct PasswordRaceTests {
     }
 
     @Test(
-        "An operation that has read the key file before another one of this device changes it says nothing of an older file",
+        "A key file that is read before another operation of this device changes it isn't taken for an older one",
         arguments: ["change", "documents", "status", "verification"]
     )
     func changedMeanwhile(work: String) async throws {

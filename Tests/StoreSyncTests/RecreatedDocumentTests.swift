@@ -53,7 +53,7 @@ struct RecreatedDocumentTests {
     }
 
     @Test(
-        "What another operation learns of the successor meanwhile makes no former document of one that was found before",
+        "A document's info that is read before another operation joins the successor isn't reported as put back",
         arguments: ["registration", "status", "verification"]
     )
     func joinedMeanwhile(work: String) async throws {
