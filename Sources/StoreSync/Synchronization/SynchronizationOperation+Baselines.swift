@@ -47,7 +47,7 @@ extension SynchronizationOperation {
         }
         // Every set that a baseline contains is published: another device may need to undo it.
         if vector[memory.client] ?? 0 > memory.sequence ?? 0 {
-            memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+            try await publish(from: replica, besides: memory.lastHead, &memory, context)
             guard vector[memory.client] ?? 0 <= memory.sequence ?? 0 else {
                 throw StoreSyncError(.remoteUnavailable, Self.ownEditsWait)
             }
@@ -198,7 +198,7 @@ extension SynchronizationOperation {
         let failure = "A store with all edits was uploaded, and the next synchronization tells other devices of it."
         return try await warning(failure) {
             do {
-                memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+                try await publish(from: replica, besides: memory.lastHead, &memory, context)
                 return []
             } catch {
                 // A head may be on the remote although its publication failed.

@@ -44,7 +44,7 @@ extension SynchronizationOperation {
         var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
         if let other = news.rolledBack.first {
             // Other devices need what the storage has lost of this one.
-            _ = try await publish(from: replica, besides: news.own, memory, context)
+            try await publish(from: replica, besides: news.own, &memory, context)
             throw rolledBack(other)
         }
         guard !news.gaps.isEmpty else {

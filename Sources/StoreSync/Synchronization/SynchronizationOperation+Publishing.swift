@@ -13,10 +13,10 @@ extension SynchronizationOperation {
     struct Published: Sendable {
         /// The number of this client's last set.
         var sequence: UInt64
+        /// How many edits they are.
+        var changes = 0
         /// The size of the files, in bytes.
         var bytes: Int64 = 0
-        /// What this device remembers from now on.
-        var memory: SynchronizationMemory
     }
 
     /// Publishes this device's sets that aren't on the remote yet, and that it takes part.
@@ -24,14 +24,15 @@ extension SynchronizationOperation {
     /// - Parameters:
     ///   - replica: The replica, opened as the client that `memory` names.
     ///   - own: The heads of this client that the remote lists.
-    ///   - memory: What this device remembers.
+    ///   - memory: What this device remembers. After an error it may be outdated.
     ///   - context: The operation's context.
     /// - Returns: What was published.
     /// - Throws: ``StoreSyncError``.
+    @discardableResult
     func publish(
         from replica: SynchronizedReplica,
         besides own: [SyncHeadName],
-        _ memory: SynchronizationMemory,
+        _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> Published {
         let number = memory.number + 1
@@ -42,37 +43,39 @@ extension SynchronizationOperation {
                 try store.publishedSets()[this]?.sequence ?? 0
             )
         }
-        var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
+        let unchanged = Published(sequence: present.last?.sequence ?? 0)
         // A head that ends before sets that this client has published would look like a storage that was put back. After a
         // restoration from a backup, they may be missing or wait for others.
-        guard !waiting.contains(this), memory.sequence ?? 0 <= last else { return published }
+        guard !waiting.contains(this), memory.sequence ?? 0 <= last else { return unchanged }
         // A head that was lost on the remote is published again.
         let isThere = memory.newestHead.map(own.contains) ?? false
         guard !isThere || isDue(present, memory) else {
             await removeFormerHeads(own, memory)
-            return published
+            return unchanged
         }
+        var next = memory
         // If this device dies after it forgot what all devices know, it still has to tell them.
-        published.memory.acknowledged = nil
-        try await remember(published.memory, context)
-        let superfluous = try await forgetSegments(&published.memory, since: replica.origin, knowledge)
+        next.acknowledged = nil
+        try await remember(next, context)
+        let superfluous = try await forgetSegments(&next, since: replica.origin, knowledge)
         // What only the next head gives up may still have to be published again, if this device dies before.
         let removed = memory.removed
-        let publication = try await replica.using(context) { [memory = published.memory] store in
-            try store.trim(publishedUpTo: memory.sequence ?? 0)
+        let publication = try await replica.using(context) { [next] store in
+            try store.trim(publishedUpTo: next.sequence ?? 0)
             try store.forgetOwnSets(upTo: removed)
-            let publication = try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
+            let publication = try store.publication(after: next.segments.last?.last ?? next.removed, head: number)
             try store.note(publication)
             return publication
         }
         if !isThere, memory.sequence != nil {
             // The storage was put back to an older state, and may have lost older files of this client, too.
-            let there = try await restoreSegments(from: replica, published.memory, context).map(\.name)
-            published.memory.created?.removeAll { !there.contains($0.segment.name) }
+            let there = try await restoreSegments(from: replica, next, context).map(\.name)
+            next.created?.removeAll { !there.contains($0.segment.name) }
         }
-        try await publish(publication, &published, from: replica, context)
-        await removeFormerHeads(own, published.memory)
-        await remove(superfluous, of: published.memory)
+        let published = try await publish(publication, &next, from: replica, context)
+        memory = next
+        await removeFormerHeads(own, memory)
+        await remove(superfluous, of: memory)
         return published
     }
 
@@ -187,69 +190,73 @@ extension SynchronizationOperation {
 
     private func publish(
         _ publication: SynchronizedStore.Publication,
-        _ published: inout Published,
+        _ memory: inout SynchronizationMemory,
         from replica: SynchronizedReplica,
         _ context: OperationContext
-    ) async throws {
-        var memory = published.memory
+    ) async throws -> Published {
+        // What this device remembers once the head is recorded.
+        var next = memory
         let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
         let sequence = publication.head.last?.sequence ?? 0
         let new = publication.sets.filter { $0.sequence > memory.sequence ?? 0 }
-        published.sequence = sequence
         var tail = publication.sets
         // A device that began with a baseline doesn't have its own older sets any more, and needs none of them.
-        if (memory.segments.last?.last ?? memory.removed) + UInt64(tail.count) < sequence {
-            (memory.segments, memory.removed) = ([], (tail.first?.sequence ?? sequence + 1) - 1)
+        if (next.segments.last?.last ?? next.removed) + UInt64(tail.count) < sequence {
+            (next.segments, next.removed) = ([], (tail.first?.sequence ?? sequence + 1) - 1)
         }
         var files: [SyncSegment] = []
         if tail.reduce(0, { $0 + $1.byteCount }) > Self.maximumTailBytes {
             let created = memory.created(for: tail)
             let others = tail.drop { $0.sequence <= created.last?.last ?? 0 }
             files = others.runs(of: SyncSegment.usualBytes).map { SyncSegment($0) }
-            memory.segments += created + files
+            next.segments += created + files
             tail = []
-            published.memory.created = published.memory.created?.filter { created.contains($0.segment) }
+            memory.created = memory.created?.filter { created.contains($0.segment) }
         }
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
         let setsInHead = try await content(of: tail, replica, context)
-        let head = SyncHead(name, publication, memory, tail: setsInHead, published: state.now())
-        guard head.isReadable else { throw try await tooLarge(memory.baselines, replica, context) }
+        let head = SyncHead(name, publication, next, tail: setsInHead, published: state.now())
+        guard head.isReadable else { throw try await tooLarge(next.baselines, replica, context) }
         // Written before the head that names them.
-        try await create(files, of: publication, &published, from: replica, context)
+        var bytes = try await create(files, of: publication, &memory, from: replica, context)
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
-        memory.note(name)
-        memory.created = nil
-        try await remember(memory, context)
-        published.bytes += Int64(try await catalog.create(head))
-        memory.bytesSinceBaseline += new.reduce(0) { $0 + Int64($1.byteCount) }
-        memory.sequence = sequence
-        memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
-        try await remember(memory, context)
-        published.memory = memory
+        next.note(name)
+        next.created = nil
+        try await remember(next, context)
+        bytes += Int64(try await catalog.create(head))
+        next.bytesSinceBaseline += new.reduce(0) { $0 + Int64($1.byteCount) }
+        next.sequence = sequence
+        next.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
+        try await remember(next, context)
+        memory = next
         // Only now, since a retry publishes again what isn't remembered as published.
-        publishedChanges += new.reduce(0) { $0 + $1.changeCount }
+        let changes = new.reduce(0) { $0 + $1.changeCount }
+        publishedChanges += changes
+        return Published(sequence: sequence, changes: changes, bytes: bytes)
     }
 
-    /// Creates files of this client with sets of a publication, and remembers each.
+    /// Creates files of this client with sets of a publication, remembers each, and returns their size in bytes.
     ///
     /// If this publication is interrupted, the next one resumes after the last of them.
     private func create(
         _ files: [SyncSegment],
         of publication: SynchronizedStore.Publication,
-        _ published: inout Published,
+        _ memory: inout SynchronizationMemory,
         from replica: SynchronizedReplica,
         _ context: OperationContext
-    ) async throws {
-        let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(published.memory.client))
+    ) async throws -> Int64 {
+        let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
+        var bytes: Int64 = 0
         for segment in files {
             let named = publication.sets.filter { segment.numbers.contains($0.sequence) }
             let sets = try await content(of: named, replica, context)
-            published.bytes += Int64(try await catalog.create(segment, sets, by: client))
+            bytes += Int64(try await catalog.create(segment, sets, by: client))
             guard let digest = sets.last?.digest.rawValue else { continue }
             let created = SynchronizationMemory.CreatedSegment(segment: segment, digest: digest)
-            published.memory.created = (published.memory.created ?? []) + [created]
-            try await remember(published.memory, context)
+            memory.created = (memory.created ?? []) + [created]
+            try await remember(memory, context)
         }
+        return bytes
     }
 
     /// The bytes of sets that follow one another.
@@ -305,7 +312,7 @@ extension SynchronizationOperation {
         // Its first head may have been published although that failed as far as this device knows.
         let known = try await former.using(context) { try $0.publishedSets()[former.identity.client] }
         if memory.sequence != nil || known != nil, let own = try await catchUp(as: former, &memory, context) {
-            memory = try await publish(from: former, besides: own, memory, context).memory
+            try await publish(from: former, besides: own, &memory, context)
         }
         memory.become(client)
         try await remember(memory, context)
@@ -329,7 +336,7 @@ extension SynchronizationOperation {
         if let other = news.rolledBack.first {
             // Other devices need what the storage has lost of this one.
             if try await former.using(context, { try !$0.hasLostIdentity() }) {
-                _ = try await publish(from: former, besides: news.own, memory, context)
+                try await publish(from: former, besides: news.own, &memory, context)
             }
             throw rolledBack(other)
         }

@@ -148,7 +148,7 @@ extension SynchronizationOperation {
         return synchronization(
             merged,
             news,
-            PublishedEdits(
+            Published(
                 sequence: unpublished.head.last?.sequence ?? 0,
                 changes: unpublished.sets.reduce(0) { $0 + $1.changeCount },
                 bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.byteCount })

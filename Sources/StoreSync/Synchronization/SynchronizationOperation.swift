@@ -125,7 +125,7 @@ public actor SynchronizationOperation: Operation {
         try await replica.using(context) { try $0.adopt() }
         let isKnown = memory.sequence != nil
         // Other devices have to know of a new client first: from then on they forget nothing that this device hasn't seen.
-        if !isKnown { memory = try await publish(from: replica, besides: [], memory, context).memory }
+        if !isKnown { try await publish(from: replica, besides: [], &memory, context) }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let news = try await fetch(for: replica, listing: isKnown ? listing : nil, &memory, context)
         memory.note(news)
@@ -139,20 +139,15 @@ public actor SynchronizationOperation: Operation {
         // Before this device publishes: its head may be too large until it gives up what was kept for removed clients.
         var warnings = vacuums ? try await noteRemovedClients(in: replica, &memory, context) : []
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
-        let published = try await publish(from: replica, besides: news.own, memory, context)
-        memory = published.memory
+        var published = try await publish(from: replica, besides: news.own, &memory, context)
         if vacuums {
             vacuum = try await vacuum(replica, &memory, context)
         } else {
             warnings = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
         }
         warnings += try await report(merged, of: replica, isFirst: isFirst, &memory, context)
-        var result = synchronization(
-            merged,
-            news,
-            PublishedEdits(sequence: published.sequence, changes: publishedChanges, bytes: published.bytes),
-            warnings: warnings
-        )
+        published.changes = publishedChanges
+        var result = synchronization(merged, news, published, warnings: warnings)
         result.isComplete = missing.isEmpty
         return result
     }
@@ -245,20 +240,10 @@ public actor SynchronizationOperation: Operation {
         }
     }
 
-    /// The edits that a synchronization publishes.
-    struct PublishedEdits {
-        /// The number of this client's last set.
-        var sequence: UInt64
-        /// How many edits they are.
-        var changes: Int
-        /// The size of their files, in bytes.
-        var bytes: Int64
-    }
-
     func synchronization(
         _ merged: Merged,
         _ news: SyncCatalog.News,
-        _ published: PublishedEdits,
+        _ published: Published,
         warnings: [String]
     ) -> Synchronization {
         Synchronization(

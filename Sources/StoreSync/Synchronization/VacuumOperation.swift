@@ -129,7 +129,7 @@ extension SynchronizationOperation {
         let former = try await restoreSegments(from: replica, memory, context)
         let damaged = try await replaceDamagedSegments(from: replica, &memory, context)
         // The head that names fewer files comes first.
-        memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+        try await publish(from: replica, besides: memory.lastHead, &memory, context)
         let (named, last) = (Set(memory.segments.map(\.name)), memory.removed)
         await remove(damaged, of: memory)
         // Files of interrupted synchronizations are removed too, but none that a copy of this device may be about to name.
