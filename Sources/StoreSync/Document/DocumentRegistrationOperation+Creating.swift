@@ -56,9 +56,9 @@ extension DocumentRegistrationOperation {
     /// - Throws: ``StoreSyncError``; `CancellationError` if the user doesn't want the document.
     private func confirmCreation(_ remote: RemoteState, _ context: OperationContext) async throws {
         async let listed = hooks.listDocuments(application.hierarchy)
-        async let isRemovedNow = remote.deleted == nil ? isRemoved() : false
+        async let deletedNow = remote.deleted == nil ? deletedDocument() : nil
         try await request.document.refuseLookalike(among: listed)
-        guard try await !isRemovedNow else { throw removalInProgress }
+        guard try await deletedNow == nil else { throw removalInProgress }
         try request.userInfo.refuseUnreadable(with: request.description, of: "\(request.document)")
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {

@@ -135,13 +135,13 @@ public actor DocumentRegistrationOperation: Operation {
         return true
     }
 
-    /// Whether an authentic note says now that the document was deleted.
+    /// The document that was deleted, according to an authentic note that exists now.
     ///
     /// The answers of ``inspect()`` may be from before and after another device's removal of the document.
-    func isRemoved() async throws -> Bool {
-        let note = try await hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
-        var warnings: [String] = []
-        return note.flatMap { deletedDocument($0, &warnings) } != nil
+    func deletedDocument() async throws -> DocumentInfo? {
+        let (hierarchy, backend) = (application.hierarchy, hooks.backend)
+        return try await DeletedDocumentNotes(hierarchy: hierarchy, seal: application.seal, backend: backend)
+            .deleted(request.document)
     }
 
     // MARK: Joining
@@ -310,9 +310,7 @@ public actor DocumentRegistrationOperation: Operation {
             try await notes.remove(on: client, by: application.client)
         }
         // Another device may have removed the new document meanwhile: then the note is about that one.
-        var warnings: [String] = []
-        let note = try await hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
-        if let note, let deleted = deletedDocument(note, &warnings), info.wasDeleted(accordingTo: deleted) {
+        if let deleted = try await deletedDocument(), info.wasDeleted(accordingTo: deleted) {
             throw StoreSyncError.removalInterrupted(request.document)
         }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)
