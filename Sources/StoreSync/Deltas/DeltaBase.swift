@@ -26,8 +26,8 @@ struct DeltaBase: Sendable {
             let (manifests, _) = try await catalog.manifests(of: names)
             guard let head = manifests.first(where: { $0.name == names.last }),
                 let chain = try? StoreChain(head, among: manifests), chain.references == subject.uploads,
-                head[.store]?.contentRoot.description == subject.contentRoot,
-                head[.store]?.size == subject.byteCount, chain.isComplete(try await listed, trust)
+                head.store.contentRoot.description == subject.contentRoot,
+                head.store.size == subject.byteCount, chain.isComplete(try await listed, trust)
             else { return nil }
             return DeltaBase(chain: chain, blocks: blocks)
         } catch is RemoteError {

@@ -11,6 +11,8 @@ struct DeltaPlan: Sendable {
     private let header: DeltaHeader
     private let runs: [Range<Int64>]
     private let digests: BlockDigests
+    /// How many bytes the delta has before it's sealed.
+    let byteCount: Int64
 
     /// Creates a plan from the differences between a store and a base, or returns `nil` if a whole copy is better.
     ///
@@ -19,15 +21,16 @@ struct DeltaPlan: Sendable {
     ///   - base: The push that the delta can build on.
     init?(_ digests: BlockDigests, on base: DeltaBase) {
         let former = base.blocks.digests
-        guard former.blockSize == digests.blockSize, let whole = base.chain.whole[.store] else { return nil }
+        guard former.blockSize == digests.blockSize else { return nil }
+        let whole = base.chain.whole.store
         header = DeltaHeader(
             blockSize: Int64(digests.blockSize),
             baseSize: former.byteCount,
             size: digests.byteCount
         )
         runs = digests.blocksChanged(since: former)
-        let deltas = base.chain.deltas.compactMap { $0[.store]?.storedSize }
-        let byteCount = header.byteCount(of: runs)
+        let deltas = base.chain.deltas.map(\.store.storedSize)
+        byteCount = header.byteCount(of: runs)
         guard
             DeltaPolicy.allows(
                 byteCount,
@@ -39,9 +42,6 @@ struct DeltaPlan: Sendable {
         bases = base.chain.references
         self.digests = digests
     }
-
-    /// How many bytes the delta has before it's sealed.
-    var byteCount: Int64 { header.byteCount(of: runs) }
 
     /// Writes the delta into a file of the temporary directory, and releases the store, because a push may take long.
     ///

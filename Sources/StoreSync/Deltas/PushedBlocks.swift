@@ -45,13 +45,13 @@ struct PushedBlocks: Hashable, Sendable {
 extension PushedBlocks.Subject {
     /// Creates the subject of a published manifest, or returns `nil` if the upload isn't sealed.
     init?(_ manifest: StoreManifest, _ document: DocumentKey, _ seal: ApplicationSeal, _ blocks: BlockDigests) {
-        guard let key = seal.key, let store = manifest[.store] else { return nil }
+        guard let key = seal.key else { return nil }
         self.init(
             epoch: key.epoch,
             document: document,
             client: manifest.name.client.rawValue,
             uploads: manifest.bases + [manifest.name.reference],
-            contentRoot: store.contentRoot.description,
+            contentRoot: manifest.store.contentRoot.description,
             byteCount: blocks.byteCount,
             blockSize: blocks.blockSize
         )

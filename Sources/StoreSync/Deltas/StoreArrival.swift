@@ -50,7 +50,7 @@ struct StoreArrival: Sendable {
         do {
             if rest != nil {
                 let known = chain.manifests.dropLast(missing.manifests.count)
-                assembler.progress.add(known.reduce(0) { $0 + Int($1[.store]?.storedSize ?? 0) })
+                assembler.progress.add(known.reduce(0) { $0 + Int($1.store.storedSize) })
                 if arrived == 0 {
                     try await copyLocalStore(to: url)
                     (arrived, isResumed) = (1, true)
@@ -116,10 +116,10 @@ struct StoreArrival: Sendable {
     ) async throws {
         for (index, manifest) in chain.manifests.enumerated() {
             guard index >= arrived else {
-                assembler.progress.add(Int(manifest[.store]?.storedSize ?? 0))
+                assembler.progress.add(Int(manifest.store.storedSize))
                 continue
             }
-            let salt = manifest[.store]?.seal?.salt ?? []
+            let salt = manifest.store.seal?.salt ?? []
             let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), chain, salt: salt)
             let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
             let url = index == 0 ? wholeURL : self.url(of: manifest)

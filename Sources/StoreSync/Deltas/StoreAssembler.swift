@@ -97,9 +97,7 @@ struct StoreAssembler: Sendable {
         to base: StoreManifest,
         at url: URL
     ) async throws where Content.Element == [UInt8] {
-        guard let size = delta[.store]?.size, let baseSize = base[.store]?.size else {
-            preconditionFailure("a manifest names its store")
-        }
+        let size = delta.store.size
         let file = try await context.blocking {
             try LocalFile.writing(url.path) { () throws(Errno) in
                 // A symbolic link at this path could lead to another user's file.
@@ -108,7 +106,7 @@ struct StoreAssembler: Sendable {
                 return file
             }
         }
-        var reader = DeltaReader(baseSize: baseSize, size: size)
+        var reader = DeltaReader(baseSize: base.store.size, size: size)
         do {
             for try await chunk in content {
                 try Task.checkCancellation()
@@ -133,14 +131,13 @@ struct StoreAssembler: Sendable {
     ///
     /// The file at `url` is read only if the seals don't prove it.
     func check(_ pass: ContentSummary, of manifest: StoreManifest, at url: URL) async throws {
-        guard manifest[.store]?.isProven(by: pass) != true else { return }
-        try await check(manifest, at: url)
+        if !manifest.store.isProven(by: pass) { try await check(manifest, at: url) }
     }
 
     /// Checks that the file at `url` is the store that a manifest names.
     func check(_ manifest: StoreManifest, at url: URL) async throws {
         let (byteCount, root) = try await ContentRoot.of(fileAt: url, seal.pageHash, on: context.blockingExecutor)
-        guard root == manifest[.store]?.contentRoot, byteCount == manifest[.store]?.size else {
+        guard root == manifest.store.contentRoot, byteCount == manifest.store.size else {
             throw StoreSyncError.notAsUploaded(manifest.path(of: .store, in: hierarchy))
         }
     }
@@ -163,7 +160,7 @@ struct StoreAssembler: Sendable {
         do {
             return try await key.pass(
                 over: content.counted(by: progress),
-                FileOpening(context: context, salt: manifest[.store]?.seal?.salt, prefix: prefix, onChunk: onChunk),
+                FileOpening(context: context, salt: manifest.store.seal?.salt, prefix: prefix, onChunk: onChunk),
                 body
             )
         } catch let error as CryptographyError {

@@ -45,7 +45,7 @@ struct StoreChain: Hashable, Sendable {
     /// - Returns: The last upload of that store, as the whole copy, and the deltas to it; `nil` if no upload below the head is
     ///   of that store.
     func continuing(from root: ContentRoot) -> StoreChain? {
-        manifests.dropLast().lastIndex { $0[.store]?.contentRoot == root }.map { StoreChain(Array(manifests[$0...])) }
+        manifests.dropLast().lastIndex { $0.store.contentRoot == root }.map { StoreChain(Array(manifests[$0...])) }
     }
 
     /// The uploads, the whole copy first.
@@ -54,7 +54,7 @@ struct StoreChain: Hashable, Sendable {
     /// How many bytes on the remote make up the store, with the files that travel with it.
     var storedBytes: Int64 {
         head.files.reduce(0) { $0 + $1.storedSize }
-            + manifests.dropLast().reduce(0) { $0 + ($1[.store]?.storedSize ?? 0) }
+            + manifests.dropLast().reduce(0) { $0 + $1.store.storedSize }
     }
 
     /// The uploads that these manifests build on: they stay as long as the manifests do.

@@ -14,7 +14,7 @@ struct StoreSource: Sendable {
     var files: Set<WholeStoreFile>
     var totalBytes: Int64
     var generation: Int { manifest?.name.generation ?? 0 }
-    var contentRoot: ContentRoot? { manifest?[.store]?.contentRoot }
+    var contentRoot: ContentRoot? { manifest?.store.contentRoot }
     var storedBytes: Int64? { chain?.storedBytes }
 }
 

@@ -20,7 +20,6 @@ extension WholeStoreDownloadOperation {
         guard let chain = plan.source.chain else {
             return try await fetch(.store, from: plan.source, to: plan.arrival, progress)
         }
-        guard let expected = chain.head[.store] else { preconditionFailure("a manifest names its store") }
         guard document.application.isEncrypted else {
             return try await fetchPlainStore(chain.head, of: plan, progress)
         }
@@ -40,7 +39,7 @@ extension WholeStoreDownloadOperation {
             local: local
         )
         try await arrival.fetch(chain)
-        return expected.contentRoot
+        return chain.head.store.contentRoot
     }
 
     /// Downloads a store that isn't sealed, or the rest of it after an interruption.
@@ -51,8 +50,7 @@ extension WholeStoreDownloadOperation {
         of plan: DownloadPlan,
         _ progress: TransferProgress
     ) async throws -> ContentRoot {
-        let (url, context) = (plan.arrival, progress.context)
-        guard let expected = manifest[.store] else { preconditionFailure("a manifest names its store") }
+        let (url, context, expected) = (plan.arrival, progress.context, manifest.store)
         let start = try await min(beginPlainDownload(of: manifest, plan, context), expected.size)
         guard start > 0 else { return try await fetch(.store, from: plan.source, to: url, progress) }
         let path = manifest.path(of: .store, in: hierarchy)

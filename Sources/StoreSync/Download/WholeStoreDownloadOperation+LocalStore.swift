@@ -120,7 +120,7 @@ extension WholeStoreDownloadOperation {
         if let store = equalStores.first(where: { $0.integrityKey == document.integrityKey }) {
             return store.base.map(Base.upload) ?? .storeWithoutManifest
         }
-        let equal = choice.manifests.filter { $0[.store]?.contentRoot == root && !contained.contains($0.name) }
+        let equal = choice.manifests.filter { $0.store.contentRoot == root && !contained.contains($0.name) }
         if let upload = Lineage.heads(of: equal).last { return .upload(upload.name) }
         return equalStores.isEmpty ? nil : .formerDocument
     }

@@ -53,6 +53,12 @@ struct StoreManifest: Hashable, Sendable {
 extension StoreManifest {
     subscript(file: WholeStoreFile) -> File? { files.first { $0.file == file } }
 
+    /// The store, which every manifest names that was read or is complete.
+    var store: File {
+        guard let store = self[.store] else { preconditionFailure("a manifest names its store") }
+        return store
+    }
+
     /// Reads a manifest.
     ///
     /// Its client, generation and upload must equal the values in its name.
@@ -108,7 +114,7 @@ extension StoreManifest {
             zip(generations, generations.dropFirst()).allSatisfy(<),
             bases.allSatisfy({ UUID(uuidString: $0.upload)?.uuidString == $0.upload })
         else { throw .corrupt(path, "the uploads that it builds on aren't a chain of older generations") }
-        guard manifest[.store]?.seal != nil else { throw .corrupt(path, "it builds on other uploads but isn't sealed") }
+        guard manifest.store.seal != nil else { throw .corrupt(path, "it builds on other uploads but isn't sealed") }
         return bases
     }
 
@@ -173,7 +179,7 @@ extension StoreManifest.File {
 extension StoreManifest {
     /// Whether the manifest publishes the content that this device recorded for the upload.
     func hasContent(of upload: UploadRecord) -> Bool {
-        upload.contentRoot != nil && upload.contentRoot == self[.store]?.contentRoot.description
+        upload.contentRoot == store.contentRoot.description
     }
 }
 

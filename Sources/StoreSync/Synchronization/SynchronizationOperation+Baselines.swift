@@ -241,7 +241,7 @@ extension SynchronizationOperation {
             let isFirst = manifest.name == origin.baseline
             guard isFirst || manifest.synchronized?.origin == origin.identifier else { return nil }
             let vector = isFirst ? [:] : manifest.synchronized?.vector ?? [:]
-            contents[manifest.name] = manifest[.store]?.contentRoot
+            contents[manifest.name] = manifest.store.contentRoot
             let chain = try? StoreChain(manifest, among: manifests)
             return (
                 SyncBaseline(upload: manifest.name, vector: vector),

@@ -75,7 +75,7 @@ extension WholeStoreUploadOperation {
         // Its content may be on the remote although this device doesn't remember it. A changed store that equals an upload
         // which it contains was edited back to it.
         let equal = published.manifests.filter { manifest in
-            manifest[.store]?.contentRoot == root && record?.contained.contains(manifest.name) != true
+            manifest.store.contentRoot == root && record?.contained.contains(manifest.name) != true
         }
         if let record, record.base != nil || published.manifests.isEmpty {
             // A baseline is made for the upload, so its content doesn't say where the store comes from.
@@ -352,7 +352,7 @@ extension WholeStoreUploadOperation {
     private func undone(_ plan: UploadPlan, _ manifests: [StoreManifest]) -> [String] {
         // With --resolves the user wants that.
         guard !request.resolvesDivergence else { return [] }
-        let equal = manifests.filter { $0[.store]?.contentRoot == plan.content.contentRoot }
+        let equal = manifests.filter { $0.store.contentRoot == plan.content.contentRoot }
         guard let former = Lineage.heads(of: equal).last?.name else { return [] }
         let later = manifests.filter { $0.includes.contains(former) && plan.manifest.includes.contains($0.name) }
         guard let newest = Lineage.heads(of: later).last?.name else { return [] }

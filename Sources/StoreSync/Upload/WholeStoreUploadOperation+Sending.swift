@@ -22,7 +22,7 @@ extension WholeStoreUploadOperation {
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)
         upload.tags = tags(of: files)
-        upload.contentRoot = manifest[.store]?.contentRoot.description
+        upload.contentRoot = manifest.store.contentRoot.description
         upload.store?.contentRoot = upload.contentRoot
         upload.store?.status = try await context.blocking { plan.content.statusOfState }
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }

@@ -161,7 +161,7 @@ extension VerificationOperation {
     ) async throws {
         guard let item = try await hooks.fetchItem(at: path) else { return missingFile(path) }
         count(path, item.size)
-        guard item.size == manifest[.store]?.storedSize else {
+        guard item.size == manifest.store.storedSize else {
             return problem(path, .notAsUploaded(path))
         }
         do {
