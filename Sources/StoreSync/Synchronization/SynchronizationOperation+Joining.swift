@@ -97,8 +97,22 @@ extension SynchronizationOperation {
         let baselines = try await baselines(since: replica.origin).complete
         // Before the store is there: if this device dies then, the next synchronization finds another store, too.
         try await forgetStore(of: replica, context)
-        try await withFirst(readableOf: baselines) { try await download($0.upload, to: request.url, context) }
+        try await downloadStore(baselines, context)
+    }
+
+    /// Downloads the first of several baselines that can be read as the local store, and returns it.
+    @discardableResult
+    private func downloadStore(
+        _ baselines: [SyncBaseline],
+        overwriting: Bool = false,
+        _ context: OperationContext
+    ) async throws -> SyncBaseline {
+        let baseline = try await withFirst(readableOf: baselines) {
+            try await download($0.upload, to: request.url, overwriting: overwriting, context)
+            return $0
+        }
         transfer = .downloaded
+        return baseline
     }
 
     /// Lets a replica without a token know no store, if another store was pulled to the path of its store.
@@ -136,12 +150,7 @@ extension SynchronizationOperation {
         let baselines = try await baselines(since: origin)
         var baseline: SyncBaseline?
         switch try await relation(to: baselines, origin, context) {
-        case .outdated:
-            baseline = try await withFirst(readableOf: baselines.complete) {
-                try await download($0.upload, to: request.url, context)
-                return $0
-            }
-            transfer = .downloaded
+        case .outdated: baseline = try await downloadStore(baselines.complete, context)
         case .copy(let equal):
             // The store is there already, so this only records it.
             try await download(equal.upload, to: request.url, context)
@@ -162,11 +171,7 @@ extension SynchronizationOperation {
         }
         switch request.takenSide {
         case .remote:
-            let newest = try await withFirst(readableOf: baselines.complete) {
-                try await download($0.upload, to: request.url, overwriting: true, context)
-                return $0
-            }
-            transfer = .downloaded
+            let newest = try await downloadStore(baselines.complete, overwriting: true, context)
             if let beginning = try await beginning(withStoreIfItIs: newest, origin, context) { return beginning }
             return try await beginning(with: newest, origin, context)
         case .local, .both:
