@@ -25,11 +25,9 @@ struct StoreArrival: Sendable {
     let local: LocalContent?
 
     /// The path to which a file of the store is downloaded.
-    static func url(of manifest: StoreManifest, for store: LocalStore, _ journal: TransferJournal.File) -> URL {
+    private func url(of manifest: StoreManifest) -> URL {
         StoreReplacement.temporaryURL(for: store, of: manifest.name, journal)
     }
-
-    private func url(of manifest: StoreManifest) -> URL { Self.url(of: manifest, for: store, journal) }
 
     private var context: OperationContext { assembler.progress.context }
 

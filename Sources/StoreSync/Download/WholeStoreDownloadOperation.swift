@@ -140,7 +140,9 @@ public actor WholeStoreDownloadOperation: Operation {
         var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
         let source = try await source(of: &choice, memory)
         let journal = state.pullJournal(of: store.path, in: key)
-        let kept = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store, journal) }
+        let kept = (source.chain?.manifests ?? []).map {
+            StoreReplacement.temporaryURL(for: store, of: $0.name, journal)
+        }
         try await context.blocking { StoreReplacement.removeLeftovers(nextTo: store.url, but: kept) }
         return DownloadPlan(
             document: document,

@@ -83,7 +83,7 @@ struct SyncCatalog: Sendable {
                 heads: searches.flatMap(\.heads),
                 listed: Set(names.map(\.name)),
                 own: names.filter { $0.client == client },
-                rolledBack: searches.compactMap(\.rolledBack),
+                rolledBack: searches.filter(\.isRolledBack).map(\.client),
                 removals: memory.removals,
                 warnings: searches.flatMap(\.warnings),
                 unreadable: Set(searches.filter { !$0.warnings.isEmpty }.map(\.client))
@@ -133,8 +133,8 @@ struct SyncCatalog: Sendable {
         var heads: [SyncHead] = []
         /// Whether a head was replaced since the listing.
         var isReplaced = false
-        /// The client, if it has published more than this head says.
-        var rolledBack: RemoteIdentifier?
+        /// Whether the client has published more than the remote shows.
+        var isRolledBack = false
         var warnings: [String] = []
     }
 
@@ -166,7 +166,7 @@ struct SyncCatalog: Sendable {
             shown = (shown?.number ?? name.number, max(shown?.sequence ?? 0, name.sequence))
         }
         if let former, let shown, shown.number < former.number || shown.sequence < former.sequence {
-            search.rolledBack = client
+            search.isRolledBack = true
             search.heads = []
         }
         return search

@@ -210,7 +210,7 @@ extension WholeStoreUploadOperation {
             guard let chain = try? StoreChain(manifest, among: published.manifests) else { continue }
             let broken = try await broken(in: [chain], context)
             if broken.isEmpty { return EqualUpload(name: base, holder: manifest) }
-            note(broken: broken)
+            self.broken.formUnion(broken)
         }
         return nil
     }

@@ -17,7 +17,7 @@ public actor WholeStoreUploadOperation: Operation {
     /// The backend's capabilities, once they have been fetched.
     private(set) var capabilities: RemoteCapabilities = []
     /// The uploads that this push must not rely on.
-    private(set) var broken: Set<UploadName> = []
+    var broken: Set<UploadName> = []
 
     /// Creates an operation.
     ///
@@ -91,7 +91,9 @@ public actor WholeStoreUploadOperation: Operation {
     ) async throws {
         let journal = state.pullJournal(of: store.path, in: key)
         try await context.blocking {
-            let resumable = published.manifests.map { StoreArrival.url(of: $0, for: store, journal) }
+            let resumable = published.manifests.map {
+                StoreReplacement.temporaryURL(for: store, of: $0.name, journal)
+            }
             StoreReplacement.removeLeftovers(nextTo: store.url, but: resumable)
         }
     }
@@ -205,9 +207,6 @@ public actor WholeStoreUploadOperation: Operation {
             "\(document.document) is synchronized record by record, so whole stores aren't pushed: use storesync sync."
         )
     }
-
-    /// Records uploads that this push must not rely on.
-    func note(broken uploads: Set<UploadName>) { broken.formUnion(uploads) }
 
     // MARK: Snapshots
 

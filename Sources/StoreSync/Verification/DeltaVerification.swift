@@ -8,18 +8,13 @@ struct DeltaVerification {
     let assembler: StoreAssembler
     let url: URL
     /// The manifests that could be read so far; a generation builds only on lower ones.
-    private(set) var manifests: [StoreManifest] = []
+    var manifests: [StoreManifest] = []
     /// The manifest of the store in the temporary directory.
     private var assembled: StoreManifest?
 
     init(_ assembler: StoreAssembler, at url: URL) {
         self.assembler = assembler
         self.url = url
-    }
-
-    /// Notes a manifest that later ones may build on.
-    mutating func note(_ manifest: StoreManifest) {
-        manifests.append(manifest)
     }
 
     /// Checks a store that is a delta.

@@ -91,7 +91,7 @@ extension VerificationOperation {
             if read.isThere { damaged.insert(name) }
             return read.isThere
         }
-        deltas.note(manifest)
+        deltas.manifests.append(manifest)
         let former = report.problems
         var failure: RemoteError?
         do {
