@@ -130,21 +130,3 @@ extension ApplicationReplacementHooks {
         try await FormerFiles(backend: backend, hierarchy: hierarchy, epoch: epoch).remove()
     }
 }
-
-extension RemoteBackend {
-    /// Moves what is in a directory to another one; files replace those of the same names.
-    func moveContent(of source: RemotePath, to destination: RemotePath) async throws {
-        for item in try await list(source) ?? [] {
-            let (old, new) = (try source.appending(item.name), try destination.appending(item.name))
-            do {
-                try await move(old, to: new)
-            } catch let error as RemoteError where error.code == .alreadyExists {
-                if item.kind == .directory {
-                    try await moveContent(of: old, to: new)
-                } else {
-                    try await copy(old, to: new, when: .always)
-                }
-            }
-        }
-    }
-}

@@ -72,6 +72,17 @@ extension StoreSyncError {
         )
     }
 
+    /// A document was deleted, and something of it is left.
+    static func removalInterrupted(_ document: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .documentDeleted,
+            """
+            \(document) was deleted, and its removal is in progress or was interrupted. Complete it with storesync remove \
+            document \(document).
+            """
+        )
+    }
+
     /// The info of a document that is known to this device is missing.
     static let documentInfoMissing = StoreSyncError(
         .documentMissing,

@@ -106,16 +106,3 @@ struct HierarchyReader: Sendable {
         ) { first, _ in first }
     }
 }
-
-extension StoreSyncError {
-    /// A document was deleted, and something of it is left.
-    static func removalInterrupted(_ document: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(
-            .documentDeleted,
-            """
-            \(document) was deleted, and its removal is in progress or was interrupted. Complete it with storesync remove \
-            document \(document).
-            """
-        )
-    }
-}
