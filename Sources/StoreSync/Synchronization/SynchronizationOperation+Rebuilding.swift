@@ -33,14 +33,7 @@ extension SynchronizationOperation {
             news.sets.map { ($0.header.id.client, $0.header.id.sequence) },
             uniquingKeysWith: max
         )
-        let removals = news.log.removals
-        let missingOfOthers = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }
-        // The former replica doesn't have these own sets any more.
-        let lacksOwnSets = available[ClientID(rawValue: memory.client)] ?? 0 < memory.removed
-        let missing = missingOfOthers.keys.map(\.rawValue).sorted()
-        guard missing.isEmpty && !lacksOwnSets else {
-            throw notYetRebuilt(without: missing, lacksOwnSets, news.warnings)
-        }
+        try refuseIncomplete(available, news, memory)
         try await remember(memory, context)
         var sources = SynchronizedStore.Sources(beginning: beginning, sets: news.sets, news: news.log)
         sources.allowsDeletions = request.allowsDeletions
@@ -65,21 +58,27 @@ extension SynchronizationOperation {
         }
     }
 
-    /// The error of a replica that can't be rebuilt, because the remote lacks edits of other clients or of this device.
-    private func notYetRebuilt(without clients: [String], _ lacksOwnSets: Bool, _ warnings: [String]) -> StoreSyncError
-    {
+    /// Refuses to rebuild a replica while the remote lacks edits of other clients or of this device.
+    private func refuseIncomplete(
+        _ available: [ClientID: UInt64],
+        _ news: SyncCatalog.News,
+        _ memory: SynchronizationMemory
+    ) throws {
+        let removals = news.log.removals
+        let missing = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }
         var reasons: [String] = []
-        if !clients.isEmpty {
+        if !missing.isEmpty {
             reasons.append(
                 """
                 The replica can't be rebuilt yet, because the remote doesn't show all edits of \
-                \(clients.joined(separator: ", ")) that this device has seen: they are still arriving, or were lost. \
-                Synchronize again later; if the error stays, synchronize on that client, or run storesync vacuum on a device \
-                that has these edits.
+                \(missing.keys.map(\.rawValue).sorted().joined(separator: ", ")) that this device has seen: they are still \
+                arriving, or were lost. Synchronize again later; if the error stays, synchronize on that client, or run \
+                storesync vacuum on a device that has these edits.
                 """
             )
         }
-        if lacksOwnSets {
+        // The former replica doesn't have these own sets any more.
+        if available[ClientID(rawValue: memory.client)] ?? 0 < memory.removed {
             reasons.append(
                 """
                 The replica can't be rebuilt yet, because no store on the remote shows all edits that this device has \
@@ -88,7 +87,8 @@ extension SynchronizationOperation {
                 """
             )
         }
-        return StoreSyncError(.remoteUnavailable, (reasons + warnings).joined(separator: " "))
+        guard !reasons.isEmpty else { return }
+        throw StoreSyncError(.remoteUnavailable, (reasons + news.warnings).joined(separator: " "))
     }
 
     private var unreadableReplica: String {
