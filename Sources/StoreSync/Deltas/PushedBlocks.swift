@@ -73,7 +73,7 @@ extension PushedBlocks.File {
 
     /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
-    /// Blocks.
+    /// The call blocks its thread.
     func read() -> PushedBlocks? {
         guard let file = try? OpenFile(path: url.path, O_RDONLY),
             let size = try? file.status().size, size <= Int64(Self.maximumBytes),
@@ -84,7 +84,7 @@ extension PushedBlocks.File {
 
     /// Writes the blocks; if that fails, the next push is a whole copy.
     ///
-    /// Blocks.
+    /// The call blocks its thread.
     func write(_ blocks: PushedBlocks) {
         // If writing fails, the former content may stay: it names an older push, so it isn't used any more.
         try? LocalFile.replace(url, with: Self.encode(blocks))

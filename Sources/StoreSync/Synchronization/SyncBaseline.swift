@@ -45,7 +45,7 @@ extension SyncBaseline {
     }
 }
 
-/// The number of the last change set of each client, in a property list.
+/// The number of the last change set of each client: its form in a property list, and the sum.
 enum SyncVector {
     /// The limit of a sum, which leaves room for any arithmetic: the numbers may come from anyone.
     private static let maximumTotal: UInt64 = 1 << 62

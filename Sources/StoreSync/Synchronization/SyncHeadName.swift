@@ -40,7 +40,7 @@ struct SyncHeadName: Hashable, Sendable {
     var name: String { "\(client)-\(sequence)-\(number)-\(unique)\(Self.suffix)" }
 }
 
-/// The part of the names of heads and segments by which no two files have the same name.
+/// What the files of heads and segments have in common: names that no two of them share, and limits of their sizes.
 enum SyncFileName {
     private static let digits = 16
     /// The maximum size of a segment, in bytes: any set that SQLite can store in a replica fits.
