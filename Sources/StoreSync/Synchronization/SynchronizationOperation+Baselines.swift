@@ -164,16 +164,14 @@ extension SynchronizationOperation {
         let log = try await replica.using(context) { try $0.logSize() }
         guard isDue(memory, log) else { return [] }
         let failure = "The document's log of edits couldn't be shortened; the next try is in an hour or later."
-        var isWritten = false
-        let warnings = try await warning(failure) {
+        return try await warning(failure) {
             do {
                 memory.note(try await baselines(since: replica.origin).newest)
                 try await remember(memory, context)
                 guard isDue(memory, log) else { return [] }
                 let warnings = try await noteRemovedClients(in: replica, &memory, context)
                 let written = try await writeBaseline(of: replica, &memory, context)
-                isWritten = true
-                return warnings + written.warnings
+                return try await warnings + written.warnings + announceBaseline(of: replica, &memory, context)
             } catch {
                 // A head may be on the remote although its publication failed.
                 memory = try await self.memory(since: replica.origin, context)
@@ -184,7 +182,6 @@ extension SynchronizationOperation {
                 throw error
             }
         }
-        return isWritten ? try await warnings + announceBaseline(of: replica, &memory, context) : warnings
     }
 
     /// Publishes a head that names the baseline that was just written, so that other devices write none.
