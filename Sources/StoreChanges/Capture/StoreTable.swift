@@ -166,7 +166,7 @@ struct StoreTable {
     ///
     /// - Throws: `DatabaseError`, also if SQLite left the row as it was without an error, as a trigger with `RAISE(IGNORE)`
     ///   or a constraint with `ON CONFLICT IGNORE` asks for.
-    private func write(_ sql: String, _ values: [StoredValue]) throws {
+    private func write(_ sql: String, _ values: consuming [StoredValue]) throws {
         try store.execute(sql, values)
         guard store.writtenCount == 1 else { throw Self.ignored }
     }
@@ -315,7 +315,7 @@ struct StoreTable {
             }
         }
         let places = columns.map { _ in "?" }.joined(separator: ", ")
-        try write("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
+        try write("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", consume values)
     }
 
     /// Writes columns outside the key.
@@ -336,10 +336,11 @@ struct StoreTable {
         var values = try columns.map { try value(stored.cell($0) ?? .null, of: $0) }
         if let number, integerKey != nil {
             values.append(.integer(number))
-            return try write(updates.statement(columns, updates.numberCondition), values)
+            return try write(updates.statement(columns, updates.numberCondition), consume values)
         }
         guard let (condition, key) = try condition(row) else { return }
-        try write(updates.statement(columns, condition), values + key)
+        values += key
+        try write(updates.statement(columns, condition), consume values)
     }
 }
 

@@ -62,7 +62,7 @@ struct ReplicaLog {
             reference.values + [
                 .integer(Int64(set.header.stamp.rawValue)), .integer(Status.waiting.rawValue),
                 .integer(origin.rawValue), .integer(try versions.canRead(set, in: state.schema) ? 1 : 0),
-                .blob(header.encoded), .blob(bytes),
+                .blob(header.encoded), .blob(consume bytes),
             ]
         )
         try markUnjudged()

@@ -39,7 +39,7 @@ final class SQLConnection {
     }
 
     /// Executes a statement that returns no rows.
-    func execute(_ sql: String, _ values: [StoredValue] = []) throws {
+    func execute(_ sql: String, _ values: consuming [StoredValue] = []) throws {
         guard isObserved else { return try prepare(sql).execute(values) }
         let statement = try observedStatements[sql] ?? SQLStatement(db, sql)
         // GRDB doesn't use a statement again that failed.

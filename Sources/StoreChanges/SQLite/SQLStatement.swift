@@ -96,10 +96,15 @@ final class SQLStatement {
     }
 
     /// Executes the statement, which returns no rows.
-    func execute(_ values: [StoredValue]) throws {
+    ///
+    /// - Parameter values: Values that are released as soon as SQLite has its copies: it copies them again into the row that it
+    ///   writes.
+    /// - Throws: `DatabaseError`.
+    func execute(_ values: consuming [StoredValue]) throws {
         // GRDB leaves alone what is bound after this.
         observed?.setUncheckedArguments([])
         try bind(values)
+        _ = consume values
         try run()
     }
 
