@@ -136,12 +136,29 @@ struct ReplicaPending {
         var present: StoredRow?
     }
 
+    /// How many rows are read before they are passed on, and how large their images are together, in bytes: a larger row is
+    /// the last one.
+    private static let maximumRun = (count: 500, size: 256 << 10)
+
     /// Calls `body` with what the store has of each pending row that it doesn't refuse, and what it will have: mostly in
     /// the order of the store.
     func forEachDifference(_ body: (Difference) throws -> Void) throws {
-        let rows = try db.prepareApart("\(Self.selectDifferences) ORDER BY p.id")
-        while try rows.step() {
-            if let difference = try difference(rows) { try body(difference) }
+        let rows = try db.prepareApart("\(Self.selectDifferences) AND p.id > ? ORDER BY p.id")
+        var last: Int64 = 0
+        var isAtEnd = false
+        while !isAtEnd {
+            var (run, size): ([Difference], Int) = ([], 0)
+            try rows.bind([.integer(last)])
+            while !isAtEnd, run.count < Self.maximumRun.count, size < Self.maximumRun.size {
+                isAtEnd = try !rows.step()
+                guard !isAtEnd, let difference = try difference(rows) else { continue }
+                run.append(difference)
+                size += (difference.former?.image.count ?? 0) + (difference.present?.image.count ?? 0)
+                last = rows.integer(5) ?? last
+            }
+            // So that SQLite doesn't keep its own copies of a row's images while the row is written.
+            rows.reset()
+            for difference in run { try body(difference) }
         }
     }
 
@@ -155,7 +172,7 @@ struct ReplicaPending {
     }
 
     private static let selectDifferences = """
-        SELECT p.tbl, p.name, p.image, r.image, r.number FROM pending p
+        SELECT p.tbl, p.name, p.image, r.image, r.number, p.id FROM pending p
         LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name WHERE NOT \(isRefused)
         """
 
