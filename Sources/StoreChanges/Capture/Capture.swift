@@ -322,12 +322,12 @@ struct Capture {
         let replaced = try replaced(row, stored.table)
         var cells: [String: UpdatedCell] = [:]
         for column in columns {
-            let (new, old) = (stored.cell(column) ?? .null, base.cell(column) ?? .null)
+            let putsBack = replaced?.holdsSame(column, as: stored) == true && !stored.holdsSame(column, as: base)
             cells[column] = UpdatedCell(
-                from: OldCell(old),
-                to: new,
+                from: base.oldCell(column) ?? .cell(.null),
+                to: stored.cell(column) ?? .null,
                 isDangling: dangling.contains(column),
-                putsBack: new != old && replaced?.cell(column) == new
+                putsBack: putsBack
             )
         }
         return cells

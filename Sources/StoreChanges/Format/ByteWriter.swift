@@ -2,6 +2,9 @@
 ///
 /// <doc:ChangeSetFormat> has the layout byte by byte.
 struct ByteWriter {
+    /// The first byte of a cell that is a row.
+    static let rowTag: UInt8 = 5
+
     private(set) var bytes: [UInt8] = []
 
     /// - Parameter count: About how many bytes will be written.
@@ -73,14 +76,14 @@ struct ByteWriter {
         switch cell {
         case .value(let value): self.value(value)
         case .row(let name):
-            byte(5)
+            byte(Self.rowTag)
             self.name(name)
         }
     }
 
     /// Writes a reference to a row whose name is encoded already.
     mutating func row(encodedName: [UInt8]) {
-        byte(5)
+        byte(Self.rowTag)
         raw(encodedName)
     }
 

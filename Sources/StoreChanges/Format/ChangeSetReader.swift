@@ -228,12 +228,13 @@ extension OldCell {
 
     /// Describes what a cell held: references themselves, because the rows may be merged to which they refer.
     package init(_ cell: Cell) {
-        let encoded = cell.encoded
-        self =
-            switch cell {
-            case .value where encoded.count > Self.maximumValueLength: .digest(SetDigest(of: encoded))
-            case .value, .row: .cell(cell)
-            }
+        self = OldCell(digesting: cell.encoded[...]) ?? .cell(cell)
+    }
+
+    /// Describes an encoded cell by its digest; `nil` if the cell is given itself.
+    init?(digesting encoded: ArraySlice<UInt8>) {
+        guard encoded.count > Self.maximumValueLength, encoded.first != ByteWriter.rowTag else { return nil }
+        self = .digest(SetDigest(of: encoded))
     }
 
     fileprivate var isCanonical: Bool {

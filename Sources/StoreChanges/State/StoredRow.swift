@@ -49,6 +49,13 @@ package struct StoredRow {
         return Cell(checked: bytes(at: index))
     }
 
+    /// What a column outside the key holds, as an update of it says what it held; `nil` for a column that the row doesn't have.
+    func oldCell(_ column: String) -> OldCell? {
+        guard !image.isEmpty, let index = table.valueIndexes[column] else { return nil }
+        let bytes = bytes(at: index)
+        return OldCell(digesting: bytes) ?? .cell(Cell(checked: bytes))
+    }
+
     /// Where each cell is in the image.
     var ranges: [Range<Int>] {
         guard !image.isEmpty else { return [] }
