@@ -92,7 +92,11 @@ struct Capture {
         return changes
     }
 
-    private mutating func note(_ change: Change, from former: StoredRow? = nil, to present: StoredRow? = nil) throws {
+    private mutating func note(
+        _ change: consuming Change,
+        from former: consuming StoredRow? = nil,
+        to present: StoredRow? = nil
+    ) throws {
         guard try includes(change) else { return }
         try changes.append(change, from: former, to: present)
     }
@@ -293,8 +297,9 @@ struct Capture {
         guard former.image != scan.image else { return false }
         let row = RowReference(table.name, former.name)
         let stored = StoredRow(schema, scan.image)
+        let isNew = former.image == nil
         let edit: Edit
-        let base = try former.image.map { try StoredRow(checking: $0, in: schema) }
+        let base = try (consume former).image.map { try StoredRow(checking: $0, in: schema) }
         if let base {
             edit = .update(try updatedCells(row, stored, from: base, table))
         } else {
@@ -302,9 +307,9 @@ struct Capture {
             edit = .insert(InsertedRow(cells: stored.cells, wish: scan.number, dangling: dangling))
             if let number = scan.number { movedNumbers[table.name, default: []].append(number) }
         }
-        try note(Change(table.name, row.row, edit), from: base, to: stored)
+        try note(Change(table.name, row.row, consume edit), from: consume base, to: stored)
         try pending.setBase(row, stored.image)
-        return former.image == nil
+        return isNew
     }
 
     private func updatedCells(

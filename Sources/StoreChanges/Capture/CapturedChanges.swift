@@ -35,11 +35,18 @@ struct CapturedChanges {
         }
     }
 
+    /// Changes of a phase that are written together.
+    private struct Run {
+        var changes: [Change] = []
+        /// How large their rows are together, in bytes.
+        var size = 0
+    }
+
     private let state: ReplicaState
     private let isMigration: Bool
     private let limits: Limits
     private let tables: [String: Table]
-    private var runs: [Phase: (changes: [Change], size: Int)] = [:]
+    private var runs: [Phase: Run] = [:]
     private(set) var isEmpty = true
     /// Whether the temporary table exists.
     private var isStored = false
@@ -95,19 +102,26 @@ struct CapturedChanges {
     /// Adds a change.
     ///
     /// - Parameters:
-    ///   - change: The change.
+    ///   - change: The change; it's released before it's written.
     ///   - former: The row before; `nil` if it's new.
     ///   - present: The row from then on; `nil` if it's gone.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    mutating func append(_ change: Change, from former: StoredRow?, to present: StoredRow?) throws {
+    mutating func append(
+        _ change: consuming Change,
+        from former: consuming StoredRow?,
+        to present: StoredRow?
+    ) throws {
         isEmpty = false
         let phase = try phase(of: change, to: present)
         if phase == .middle { try noteNeeds(of: change, from: former, to: present) }
-        var run = runs.removeValue(forKey: phase) ?? ([], 0)
-        run.changes.append(change)
-        run.size += max(former?.image.count ?? 0, present?.image.count ?? 0)
-        runs[phase] = run
-        if run.changes.count >= limits.ofRun.changes || run.size >= limits.ofRun.size { try write(phase) }
+        let size = max(former?.image.count ?? 0, present?.image.count ?? 0)
+        _ = consume former
+        var run = runs.removeValue(forKey: phase) ?? Run()
+        run.changes.append(consume change)
+        run.size += size
+        let isFull = run.changes.count >= limits.ofRun.changes || run.size >= limits.ofRun.size
+        runs[phase] = consume run
+        if isFull { try write(phase) }
     }
 
     /// Adds a change that is captured again, to the state as it is.
@@ -128,9 +142,11 @@ struct CapturedChanges {
         guard let run = runs.removeValue(forKey: phase) else { return }
         if case .late(let rank) = phase { lateRanks.insert(rank) }
         try createTable()
+        let size = Int64(run.size)
+        let bytes = SyncChangeSet(.ofRun, (consume run).changes).encoded
         try state.db.execute(
             "INSERT INTO temp.captured (phase, size, bytes) VALUES (?, ?, ?)",
-            [.integer(phase.number), .integer(Int64(run.size)), .blob(SyncChangeSet(.ofRun, run.changes).encoded)]
+            [.integer(phase.number), .integer(size), .blob(consume bytes)]
         )
     }
 
@@ -270,7 +286,7 @@ struct CapturedChanges {
                         continue
                     }
                     try noteNeeds(of: change, from: nil, to: try inserted(change))
-                    runs[.middle, default: ([], 0)].changes.append(change)
+                    runs[.middle, default: Run()].changes.append(change)
                 }
                 guard kept.count < changes.count else { continue }
                 let bytes = SyncChangeSet(.ofRun, kept.reversed()).encoded
