@@ -16,6 +16,8 @@ extension EpochKey {
         let codec = ChunkCodec(sealing: context, with: self, options: options)
         let workspace = ChunkWorkspace()
         var sealed = codec.start
+        let overhead = (bytes.count / options.chunkSize + 1) * (ChunkRecord.wordBytes + ChunkRecord.sealBytes)
+        sealed.reserveCapacity(sealed.count + bytes.count + overhead)
         var index: UInt64 = 0
         var rest = bytes[...]
         repeat {
