@@ -313,7 +313,7 @@ struct SyncCatalog: Sendable {
         }
         do {
             let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)
-            let opened = try open(bytes, as: role, at: path)
+            let opened = try open(consume bytes, as: role, at: path)
             return try EncodedSets.decode(opened[...], segment.first..<segment.last + 1, of: client, at: path)
         } catch let error as StoreSyncError where [.corrupt, .tampered].contains(error.code) {
             throw SyncSegment.writtenAgain(by: client, error)
