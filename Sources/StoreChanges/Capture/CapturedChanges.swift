@@ -319,14 +319,19 @@ struct CapturedChanges {
     }
 
     private func forEachRun(of phase: Phase, _ body: ([Change], Int) throws -> Void) throws {
-        try state.db.forEach(
-            "SELECT bytes, size FROM temp.captured WHERE phase = ? ORDER BY id",
-            [.integer(phase.number)]
-        ) {
-            let bytes = $0.bytes(0) ?? []
-            let changes = try SyncChangeSet(decoding: bytes).changes
-            if !changes.isEmpty { try body(changes, max(bytes.count, Int($0.integer(1) ?? 0))) }
+        let ids = "SELECT id FROM temp.captured WHERE phase = ? ORDER BY id"
+        for id in try state.db.all(ids, [.integer(phase.number)]) {
+            // Only its changes stay in memory while the set before it is stored.
+            let run = try run(id)
+            if !run.changes.isEmpty { try body(run.changes, run.size) }
         }
+    }
+
+    private func run(_ id: [StoredValue]) throws -> Run {
+        let values = try state.db.first("SELECT bytes, size FROM temp.captured WHERE id = ?", id) ?? [.null, .null]
+        let bytes = values.bytes(0) ?? []
+        let changes = try SyncChangeSet(decoding: bytes).changes
+        return Run(changes: changes, size: max(bytes.count, Int(values.integer(1) ?? 0)))
     }
 }
 
