@@ -57,6 +57,25 @@ struct StoreWriterTests {
         #expect(try devices.phone.capture() == nil)
     }
 
+    @Test("Many rows, and large ones among them, are all written into another device's store")
+    func manyRows() throws {
+        let devices = try DevicePair("CREATE TABLE note (id INTEGER PRIMARY KEY, body BLOB)")
+        devices.laptop.limits = CapturedChanges.Limits()
+        let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 1200)"
+        let edits = [
+            "\(numbers) INSERT INTO note SELECT n, zeroblob(CASE n % 400 WHEN 7 THEN 300000 ELSE 8 END) FROM numbers",
+            "UPDATE note SET body = zeroblob(length(body) + id)",
+            "DELETE FROM note WHERE id % 2 = 1",
+        ]
+        for edit in edits {
+            try devices.laptop.edit(edit)
+            try Self.bring(devices)
+            let rows = "SELECT id, length(body) FROM note ORDER BY id"
+            #expect(try Self.rows(devices.phone, rows) == Self.rows(devices.laptop, rows))
+            #expect(try devices.phone.capture() == nil)
+        }
+    }
+
     @Test("A full disk while writing is reported as such, whether triggers run or not", arguments: [false, true])
     func fullDisk(hasTrigger: Bool) throws {
         let fixture = try SynchronizedStoreTests.Fixture()
