@@ -121,6 +121,7 @@ struct BackgroundTests {
     private func explore(
         seeds: Range<UInt64> = 0..<50,
         isGrantedLate: Bool = false,
+        sourceLocation: SourceLocation = #_sourceLocation,
         _ body: @escaping @Sendable (Simulation, OperationSupervisor, Provider) async throws -> Void
     ) async throws {
         for seed in seeds {
@@ -128,10 +129,11 @@ struct BackgroundTests {
             try await Simulation.run(seed: seed) { simulation in
                 let start = simulation.clock.now
                 try await body(simulation, OperationSupervisor(.init(simulation)), provider)
-                #expect(start.duration(to: simulation.clock.now) == .zero)
+                let duration = start.duration(to: simulation.clock.now)
+                #expect(duration == .zero, "seed \(seed)", sourceLocation: sourceLocation)
             }
-            #expect(provider.held.withLock { $0.isEmpty })
-            #expect(provider.taken.withLock { $0 } == 1)
+            let (held, taken) = (provider.held.withLock { $0 }, provider.taken.withLock { $0 })
+            #expect(held.isEmpty && taken == 1, "seed \(seed)", sourceLocation: sourceLocation)
         }
     }
 

@@ -7,7 +7,7 @@ struct BusyStore {
     private let writer: PythonProcess
 
     /// Creates the store; its log is moved into its file whenever it has so many pages.
-    init(at url: URL, checkpointPages: Int) async throws {
+    init(at url: URL, checkpointPages: Int, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         writer = try PythonProcess(
             """
             import os, sqlite3, sys
@@ -31,22 +31,25 @@ struct BusyStore {
             """,
             [url.path]
         )
-        #expect(try await writer.line() == "ready")
+        try #require(try await writer.line() == "ready", sourceLocation: sourceLocation)
     }
 
     /// Expects that each copy that `copy` returns has one state of the store, and none an older one than the copy before.
     ///
     /// `copy` returns `nil` if it has to be tried again.
-    func expectConsistentCopies(_ copy: () throws -> URL?) async throws {
-        let newest = try newestRows(of: copy)
+    func expectConsistentCopies(
+        sourceLocation: SourceLocation = #_sourceLocation,
+        _ copy: () throws -> URL?
+    ) async throws {
+        let newest = try newestRows(of: copy, sourceLocation)
         try await writer.kill9()
-        #expect(newest == newest.sorted())
+        #expect(newest == newest.sorted(), sourceLocation: sourceLocation)
     }
 
     /// Makes at least twenty copies, until the writer has written between them, and returns the newest row of each.
     ///
     /// Without suspension: otherwise the writer would write for as long as other tests run in between.
-    private func newestRows(of copy: () throws -> URL?) throws -> [Int] {
+    private func newestRows(of copy: () throws -> URL?, _ sourceLocation: SourceLocation) throws -> [Int] {
         var newest: [Int] = []
         while newest.count < 20 || newest.last == newest.first {
             guard let url = try copy() else { continue }
@@ -60,7 +63,11 @@ struct BusyStore {
                 )
             }
             try queue.close()
-            #expect(verdict == "ok" && sum == 0 && difference == 0)
+            #expect(
+                verdict == "ok" && sum == 0 && difference == 0,
+                "copy \(newest.count), whose newest row is \(last)",
+                sourceLocation: sourceLocation
+            )
             newest.append(last)
         }
         return newest
