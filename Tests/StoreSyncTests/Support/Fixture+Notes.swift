@@ -22,6 +22,7 @@ extension Fixture {
         for device in devices { _ = try await device.synchronize().value }
         return devices
     }
+
     /// Inserts notes that are too large for a head, each in a synchronization of its own.
     func writeLargeNotes(_ count: Int, by device: Device) async throws {
         for _ in 0..<count {
@@ -60,6 +61,19 @@ extension Fixture {
 }
 
 extension [Device] {
-    var pair: (Device, Device) { (self[0], self[1]) }
-    var triple: (Device, Device, Device) { (self[0], self[1], self[2]) }
+    /// The devices, which must be two.
+    var pair: (Device, Device) {
+        get throws {
+            try #require(count == 2)
+            return (self[0], self[1])
+        }
+    }
+
+    /// The devices, which must be three.
+    var triple: (Device, Device, Device) {
+        get throws {
+            try #require(count == 3)
+            return (self[0], self[1], self[2])
+        }
+    }
 }

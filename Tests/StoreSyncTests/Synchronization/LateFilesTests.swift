@@ -285,7 +285,7 @@ struct LateFilesTests {
     func restoredWithWaitingEdits() async throws {
         let fixture = try Fixture(password: "correct horse")
         // The third device acknowledges nothing, so that nothing is stable.
-        let (a, b) = try await fixture.devicesWithNotes("a", "b", "silent").pair
+        let (a, b, _) = try await fixture.devicesWithNotes("a", "b", "silent").triple
         try fixture.copy(b, to: "backup")
         try a.insert("of a")
         for device in [a, b] { _ = try await device.synchronize().value }
