@@ -85,8 +85,10 @@ final class WatchScene: Sendable {
         }
     }
 
-    /// Starts to watch.
-    func start(signalsRemoteChanges: Bool = false) throws {
+    /// Starts to watch, if nothing watches yet.
+    func start(signalsRemoteChanges: Bool = false, sourceLocation: SourceLocation = #_sourceLocation) throws {
+        // A second watch would hide how the first one ends.
+        try #require(state.withLock { $0.task == nil }, sourceLocation: sourceLocation)
         let idle = try Self.synchronization()
         let clock = simulation.clock
         let environment = WatchEnvironment(
