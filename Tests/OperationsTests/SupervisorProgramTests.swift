@@ -50,6 +50,7 @@ struct SupervisorProgramTests {
         #expect(counts.refusedWaits > least * 10 && counts.refusedChildren > least, "\(counts)")
         #expect(counts.addedDependencies > least * 50 && counts.refusedDependencies > least * 10, "\(counts)")
         #expect(counts.refusedRoom > least && counts.joined > least * 2 && counts.abandoned > least, "\(counts)")
+        #expect(counts.barriers > least * 20, "\(counts)")
     }
 
     private static func run(
@@ -283,5 +284,6 @@ extension SupervisorFixture.Counts {
         refusedDependencies += other.refusedDependencies
         joined += other.joined
         abandoned += other.abandoned
+        barriers += other.barriers
     }
 }

@@ -57,8 +57,11 @@ extension SupervisorFixture {
             }
         }
         guard addition.parent == nil, run(of: number)?.hasFailed != true else { return }
-        for other in entries where isOlderRoot(other, than: own) && !other.handle.isEnded {
-            if addition.isBarrier || other.addition.isBarrier {
+        for other in entries where isOlderRoot(other, than: own) {
+            let isBarrier = addition.isBarrier || other.addition.isBarrier
+            if isBarrier { count(\.barriers) }
+            guard !other.handle.isEnded else { continue }
+            if isBarrier {
                 complain(number, "passes \(other.addition.number), but one of them is a barrier")
             }
             // D2: keys are kept through pauses and retries.

@@ -47,6 +47,8 @@ final class SupervisorFixture: Sendable {
         var refusedDependencies = 0
         var joined = 0
         var abandoned = 0
+        /// Starts of an operation that a barrier separates from an older one.
+        var barriers = 0
     }
 
     private struct State {
