@@ -83,6 +83,19 @@ extension CommandTests {
             }
         }
 
+        @Test("A pipe to which no program writes doesn't keep the command from being interrupted")
+        func withoutWriter() async {
+            await #expect(processExitsWith: .success) {
+                let pipe = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
+                guard mkfifo(pipe, 0o600) == 0 else { exit(EXIT_FAILURE) }
+                defer { unlink(pipe) }
+                // Ends this process if it waits for a writer.
+                alarm(300)
+                Terminal.interrupt()
+                #expect(throws: CancellationError.self) { try Data(ofFile: pipe, upTo: 1) }
+            }
+        }
+
         @Test("A signal ends a command that waits for a password from a pipe", arguments: signals)
         func password(signal: Int32) async throws {
             let fixture = try Fixture()
