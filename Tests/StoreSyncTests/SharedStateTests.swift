@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -45,8 +46,12 @@ struct SharedStateTests {
             // Another process of the same device.
             let other = try fixture.device("b")
             let connection = DyingBackend(fixture.remote)
+            let newest = Locked(0)
             await connection.meet(atRequest: number) {
-                await #expect(throws: Never.self) { _ = try await a.push().value }
+                await #expect(throws: Never.self) {
+                    let push = try await a.push().value
+                    newest.withLock { $0 = push.generation }
+                }
                 let path = fixture.folder.appending(path: "other.sqlite")
                 do {
                     _ = try await other.pull(path).value
@@ -57,9 +62,19 @@ struct SharedStateTests {
             }
             let errors = try await Self.errors(of: work, by: b.with(backend: connection))
             #expect(errors.isEmpty || work == .push && errors == [.diverged], "before request \(number): \(errors)")
+            let generation = newest.withLock(\.self)
+            #expect(generation > 1, "before request \(number)")
+            let status = try await b.status().value
+            let reached = status.documents.flatMap(\.stores).map(\.generation).max() ?? 0
+            #expect(status.unreadable.isEmpty && reached >= generation, "before request \(number): \(status)")
+            if work != .push {
+                #expect(try await b.pull().value.generation == generation, "before request \(number)")
+                #expect(try b.notes() == a.notes(), "before request \(number)")
+            }
             number += 1
             guard await number < connection.requests.count else { break }
         }
+        #expect(number > 2, "the upload is seen meanwhile")
     }
 
     @Test(
@@ -105,8 +120,11 @@ struct SharedStateTests {
             }
             let status = try await device.with(backend: connection).status().value
             #expect(status.unreadable.isEmpty, "before request \(number): \(status)")
+            let documents = try await device.status().value.documents.map(\.document)
+            #expect(documents.contains(other.document) && documents.count == 2, "before request \(number)")
             number += 1
-            guard await number < connection.requests.count else { return }
+            guard await number < connection.requests.count else { break }
         }
+        #expect(number > 2, "the document is created meanwhile")
     }
 }
