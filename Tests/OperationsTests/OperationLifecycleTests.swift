@@ -64,7 +64,7 @@ struct OperationLifecycleTests {
         #expect(life.pause() == false)
     }
 
-    @Test("P5: Ending twice traps with a message that names both states")
+    @Test("F16, P5: Ending twice traps")
     func endingTwice() async {
         await #expect(processExitsWith: .failure) {
             var life = OperationLifecycle()
@@ -124,9 +124,9 @@ struct LifecycleCellTests {
 
     @Test("Every state keeps its meaning as a raw value")
     func rawValues() {
-        for raw in UInt8.min...UInt8.max {
-            if let life = OperationLifecycle(rawValue: raw) { #expect(life.rawValue == raw & 0x7F) }
-        }
+        let lives = (UInt8.min...UInt8.max).compactMap { raw in OperationLifecycle(rawValue: raw).map { (raw, $0) } }
+        #expect(!lives.isEmpty)
+        for (raw, life) in lives { #expect(life.rawValue == raw & 0x7F) }
         #expect(OperationLifecycle(rawValue: 5) == nil)
         #expect(OperationLifecycle(rawValue: 3 << 3) == nil)
     }

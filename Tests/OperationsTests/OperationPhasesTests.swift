@@ -243,7 +243,7 @@ struct OperationPhasesTests {
         await #expect(throws: CancellationError.self) { try await task.value }
     }
 
-    @Test("Adding the same operation twice traps with a message")
+    @Test("Adding the same operation twice traps")
     func addedTwice() async {
         await #expect(processExitsWith: .failure) {
             let supervisor = OperationSupervisor(.init(isSuspended: true))

@@ -362,6 +362,7 @@ struct PageTests {
     @Test("Trees with circles and pages that don't exist are told from others")
     func brokenTrees() throws {
         var random = SplitMix64(seed: 1)
+        var (trees, others) = (0, 0)
         for _ in 0..<TestDepth.choose(quick: 200, ci: 500, deep: 100_000) {
             let pages = StorePages(
                 pageSize: 512,
@@ -379,9 +380,15 @@ struct PageTests {
                 }
             )
             for root in 0...25 as ClosedRange<UInt32> {
-                if let leaves = pages.leaves(fromRoot: root) { #expect(leaves.uppers == leaves.uppers.sorted()) }
-                _ = pages.wholeTree(fromRoot: root)
+                let (leaves, whole) = (pages.leaves(fromRoot: root), pages.wholeTree(fromRoot: root))
+                if let leaves {
+                    #expect((1...20).contains(root) && leaves.uppers == leaves.uppers.sorted() && whole != nil)
+                    trees += 1
+                } else {
+                    others += 1
+                }
             }
         }
+        #expect(trees > 100 && others > 100, "\(trees) trees, and \(others) others")
     }
 }
