@@ -87,6 +87,21 @@ import ThreadSupport
         #expect(try await pair.phone.notes.synchronize(pair.app).value.publishedChanges == 0)
     }
 
+    @Test("F25: What an app's failed transaction had written isn't published", arguments: ConnectionKind.allCases)
+    func failedTransaction(kind: ConnectionKind) async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(kind)
+        await #expect(throws: Death.self) {
+            try await pair.app.write { db in
+                try db.execute(sql: "INSERT INTO note VALUES (2, 'bread', '')")
+                throw Death()
+            }
+        }
+        #expect(try await pair.phone.notes.synchronize(pair.app).value.publishedChanges == 0)
+        try await pair.laptop.synchronize()
+        #expect(try pair.laptop.rows() == ["milk:"])
+    }
+
     @Test(
         "A transaction observer that throws fails the synchronization, and the next one completes it",
         arguments: ConnectionKind.allCases

@@ -10,7 +10,7 @@ import Testing
 @Suite("Transfers that are retried", .timeLimit(.minutes(60)))
 struct RetriedTransferTests {
     @Test(
-        "D10: A push and a pull of which any one request fails succeed in the next attempt of the same run",
+        "F21, D10: A push and a pull of which any one request fails succeed in the next attempt of the same run",
         arguments: [nil, "secret"]
     )
     func everyRequest(password: String?) async throws {
@@ -20,7 +20,10 @@ struct RetriedTransferTests {
         let a = try fixture.device("a", hook: pushing.check)
         let b = try fixture.device("b", hook: pulling.check)
         try RowStore.insert(40, into: a.store, &generator)
-        _ = try await a.push().value
+        let first = try await a.registerDocument().value
+        pushing.arm(after: 2)
+        _ = try await a.push(to: first, options: .retriedOnce).value
+        #expect(pushing.disarm(), "the first upload fails, too")
         _ = try await b.pull().value
         var (number, hasFailed, deltas) = (0, true, 0)
         while hasFailed {

@@ -41,7 +41,7 @@ struct SealedTests {
         }
     }
 
-    @Test("R14, R15, F5: After a wrong password the question is repeated and says so, as often as it's answered")
+    @Test("R14, R15, F6: After a wrong password the question is repeated and says so, as often as it's answered")
     func wrongPassword() async throws {
         let fixture = try Fixture(password: Self.password)
         _ = try await fixture.device("first").register().value
@@ -134,7 +134,7 @@ struct SealedTests {
     }
 
     @Test(
-        "A password change writes only one file, devices with keys continue, and the old password and file are refused"
+        "F5: A password change writes one file, devices with keys continue, and the old password and file are refused"
     )
     func passwordChange() async throws {
         let fixture = try Fixture(password: Self.password)
@@ -269,7 +269,7 @@ struct SealedTests {
     }
 
     @Test(
-        "F1–F4, F9: Encryption can't be switched off from outside, and nothing is written in plaintext",
+        "F1: Encryption can't be switched off from outside, and nothing is written in plaintext",
         arguments: Attack.allCases
     )
     func attack(_ attack: Attack) async throws {
@@ -409,7 +409,7 @@ struct SealedTests {
         #expect(try await a.pull(from: upload.client, overwrite: true).value.generation == upload.generation)
     }
 
-    @Test("F7: Parameters of a password hash that are too low or too high are refused before anything is computed")
+    @Test("F3: Parameters of a password hash that are too low or too high are refused before anything is computed")
     func parameters() async throws {
         let fixture = try Fixture(password: Self.password)
         _ = try await fixture.device("first").register().value

@@ -104,7 +104,7 @@ struct TraceabilityTests {
     // MARK: Attributes and files
 
     @Test(
-        "H1–H5, R5, R6, R10, R31: The first client creates the whole structure, and nothing else",
+        "H1–H4, R5, R6, R10, R31: The first client creates the whole structure, and nothing else",
         arguments: [true, false]
     )
     func structure(movesDirectories: Bool) async throws {

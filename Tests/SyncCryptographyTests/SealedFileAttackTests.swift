@@ -78,7 +78,7 @@ struct SealedFileAttackTests {
         #expect(cases > 15_000, "\(cases) cases")
     }
 
-    @Test("F7, D19: A sealed file that is cut off at any length is truncated")
+    @Test("D19: A sealed file that is cut off at any length is truncated")
     func truncations() throws {
         var cases = 0
         for target in try Self.targets() {

@@ -183,7 +183,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("D19: A damaged file gives only authentic chunks in order, and then the error")
+    @Test("F7, D19: A damaged file gives only authentic chunks in order, and then the error")
     func damage() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(3 * 4096 + 100)

@@ -158,6 +158,27 @@ struct BackgroundTests {
         }
     }
 
+    @Test("F22, P27: The assertion is released when the last operation in the background fails")
+    func failure() async throws {
+        try await explore { _, supervisor, provider in
+            let gate = Gate()
+            let upload = supervisor.add(
+                Probe { _ in
+                    try await gate.wait()
+                    throw ProbeError()
+                },
+                options: Self.mayContinue
+            )
+            let dependent = supervisor.add(Probe { _ in }, after: [upload], options: Self.mayContinue)
+            await gate.arrival()
+            await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+            gate.open()
+            await #expect(throws: ProbeError.self) { try await upload.value }
+            try await provider.release.wait()
+            #expect(dependent.error as? ProbeError == ProbeError(), "nothing continues after the failure")
+        }
+    }
+
     @Test("P27: An assertion that is granted after the last operation has ended is released at once")
     func lateGrant() async throws {
         try await explore(seeds: 0..<200, isGrantedLate: true) { _, supervisor, provider in

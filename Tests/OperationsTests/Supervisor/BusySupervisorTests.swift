@@ -147,19 +147,19 @@ struct BusySupervisorTests {
         #expect(running.isEnded)
     }
 
-    @Test("Operations that many threads add concurrently run once each")
+    @Test("D4: 100,000 operations that many threads add concurrently run once each")
     func threads() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let count = Locked(0)
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    for _ in 0..<10_000 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
+                    for _ in 0..<12_500 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
                 }
             }
         }
         try await supervisor.drain()
-        #expect(count.withLock { $0 } == 80_000)
+        #expect(count.withLock { $0 } == 100_000)
         #expect(supervisor.operations.isEmpty)
     }
 }

@@ -120,7 +120,7 @@ struct DeathTests {
     }
 
     @Test(
-        "The next synchronization completes it, and captures nothing that the user didn't do",
+        "F25: The next synchronization completes it, and captures nothing that the user didn't do",
         arguments: ["WAL", "DELETE"]
     )
     func deaths(mode: String) throws {

@@ -608,7 +608,7 @@ struct SynchronizedStoreTests {
         #expect(error?.message.contains("--take local") == true)
     }
 
-    @Test("A capture that deletes more than half of a large table asks first, and changes nothing")
+    @Test("D16: A capture that deletes more than half of a large table asks first, and changes nothing")
     func massDeletion() throws {
         let fixture = try Fixture()
         let laptop = try fixture.app("laptop")

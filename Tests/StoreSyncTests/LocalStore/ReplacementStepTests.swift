@@ -41,7 +41,10 @@ struct ReplacementStepTests {
         }
     }
 
-    @Test("A crash at any step leaves the old store or the new one, and the next run succeeds", arguments: Case.all)
+    @Test(
+        "F11: A crash at any step leaves the old store or the new one, and the next run succeeds",
+        arguments: Case.all
+    )
     func crash(_ test: Case) throws {
         let images = Locked<[(point: String, store: TestStore)]>([])
         let (store, error) = try test.run { point, store in

@@ -128,7 +128,7 @@ struct StoreReplacementTests {
         try await writer.kill9()
     }
 
-    @Test("F11: A closed store is replaced, keeps its permissions, and leaves no other file behind")
+    @Test("A closed store is replaced, keeps its permissions, and leaves no other file behind")
     func closed() throws {
         try Store.write(old.sorted(), to: url)
         chmod(url.path, 0o640)

@@ -78,7 +78,7 @@ struct StoreSnapshotTests {
         #expect(length * 4096 == copy.byteCount)
     }
 
-    @Test("A snapshot includes pages that are only in the write-ahead log, and leaves the log unchanged")
+    @Test("F11: A snapshot includes pages that are only in the write-ahead log, and leaves the log unchanged")
     func uncheckpointed() throws {
         let store = place("store.sqlite")
         let pool = try DatabasePool(path: store.path)
@@ -93,7 +93,7 @@ struct StoreSnapshotTests {
         try pool.close()
     }
 
-    @Test("A snapshot is one consistent state while another process keeps writing")
+    @Test("F11: A snapshot is one consistent state while another process keeps writing")
     func besideWriter() async throws {
         let store = place("store.sqlite")
         let busy = try await BusyStore(at: store, checkpointPages: 50)

@@ -168,7 +168,7 @@ struct ManagerOptionsTests {
         #expect(await code { try await manager.register().value } == .encryptionUndecided)
     }
 
-    @Test("A deadline cancels the whole pipeline, registrations included")
+    @Test("F16: A deadline cancels the whole pipeline, registrations included")
     func deadline() async throws {
         let fixture = try Fixture()
         let delegate = await AppDelegate()
@@ -181,9 +181,11 @@ struct ManagerOptionsTests {
             after: [gate.ending],
             options: OperationOptions(deadline: .zero)
         )
-        await #expect(throws: OperationError.self) { try await upload.value }
+        let error = await #expect(throws: OperationError.self) { try await upload.value }
+        #expect(error?.code == .deadlineExceeded)
         gate.cancel()
         try await manager.supervisor.drain()
+        #expect(try fixture.files().isEmpty, "nothing was registered")
         withExtendedLifetime(delegate) {}
     }
 
@@ -255,7 +257,7 @@ struct ManagerOptionsTests {
 
     // MARK: Exclusion
 
-    @Test("Two uploads of a document wait for each other, and the explanation says so")
+    @Test("F19: Two uploads of a document wait for each other, and the explanation says so")
     func uploadsWait() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")
@@ -276,7 +278,7 @@ struct ManagerOptionsTests {
         withExtendedLifetime(delegate) {}
     }
 
-    @Test("A vacuum waits for a synchronization of the same document, and doesn't fail because of it")
+    @Test("F19: A vacuum waits for a synchronization of the same document, and doesn't fail because of it")
     func vacuumWaits() async throws {
         let fixture = try Fixture()
         let device = try fixture.device("device")

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Removing all remote data of an application", .timeLimit(.minutes(60)))
 struct ApplicationRemovalTests {
-    @Test("H19–H23: Encryption files and registration come last, and this device forgets the application")
+    @Test("F9, H19–H23: Encryption files and registration come last, and this device forgets the application")
     func order() async throws {
         let fixture = try Fixture(password: "correct horse")
         let connection = DyingBackend(fixture.remote)

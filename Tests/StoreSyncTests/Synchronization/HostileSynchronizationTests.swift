@@ -151,7 +151,7 @@ struct HostileSynchronizationTests {
     }
 
     @Test(
-        "A file that is cut off, or has a changed byte, is named, and brings no edit",
+        "F14: A file that is cut off, or has a changed byte, is named; its edits arrive when it's whole again",
         arguments: [nil, "correct horse"]
     )
     func damaged(password: String?) async throws {
@@ -172,6 +172,9 @@ struct HostileSynchronizationTests {
                 let said = try await complaint(device)
                 #expect(try said.contains(#require(path.split(separator: "/").last)), "\(path): \(said)")
                 #expect(try titles(device) == ["a 1", "a 2", "a 3"], "\(path): \(said)")
+                try fixture.put(bytes, at: path)
+                try await synchronize(device)
+                #expect(try titles(device).count == 6, "\(path)")
             }
         }
     }

@@ -116,7 +116,7 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
-    @Test("Edits that two baselines contain are removed as soon as every client has seen them, and not before")
+    @Test("F12: Edits that two baselines contain are removed as soon as every client has seen them, and not before")
     func removing() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = try await fixture.devicesWithNotes("a", "b").pair
