@@ -253,8 +253,6 @@ extension StateDirectory {
         if let known, known.epoch != pin.epoch {
             try remove(replicas(of: key))
             try removeTransferFiles(of: key)
-        } else if known == nil {
-            try removeFiles(of: key)
         }
         try write("pin") { db in
             var pin = pin
