@@ -101,8 +101,12 @@ struct ApplicationUnlocking: Sendable {
     ///
     /// In that order, since another operation of this device may change the password meanwhile.
     func fetch(_ context: OperationContext) async throws -> Remembered {
-        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+        let pin = try await pin(context)
         return (try await EncryptionFiles.fetch(hooks, hierarchy), pin)
+    }
+
+    private func pin(_ context: OperationContext) async throws -> ApplicationPin? {
+        try await context.blocking { [state, key] in try state.pin(for: key) }
     }
 
     /// Inspects an application without changing this device's memory.
@@ -111,8 +115,11 @@ struct ApplicationUnlocking: Sendable {
     ///
     /// - Returns: `nil` if it isn't encrypted.
     func inspect(_ remembered: Remembered, _ context: OperationContext) async throws -> Sealed? {
-        let (files, pin) = remembered
+        let files = remembered.files
+        var pin = remembered.pin
         let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
+        // Another operation of this device may have replaced the application meanwhile.
+        if pin?.epoch != registration?.info.epoch { pin = try await self.pin(context) }
         try checkPin(pin, registration?.info, files)
         guard registration != nil || !files.hasAnyKeyFile else { throw registrationMissing }
         guard let registration else {

@@ -159,9 +159,12 @@ actor PasscodeExaminationOperation: Operation {
     ) async throws {
         let info = registration.info
         let files = remembered.files
-        var pin = remembered.pin
         let keyFile = try files.passwordTest.map { try KeyFile($0, at: hierarchy.passwordTest) }
-        let begun = try await context.blocking { [state, key] in try state.begunReplacement(for: key) }
+        let (begun, known) = try await context.blocking { [state, key] in
+            (try state.begunReplacement(for: key), try state.pin(for: key))
+        }
+        // Another operation of this device may have replaced the application meanwhile.
+        var pin = remembered.pin?.epoch == info.epoch ? remembered.pin : known
         let isOurs = begun?.epoch == info.epoch && keyFile?.epoch.uuidString == begun?.epoch
         // Adopting takes a lock, which another operation may hold. An adopted application isn't adopted again.
         if let begun, isOurs, pin?.epoch != begun.epoch { pin = try await adopt(begun, info, context) }

@@ -142,4 +142,37 @@ struct PasscodeRaceTests {
         #expect(step - stride > 20)
         print("cancelled while an application is created again, \(place): \(step) steps")
     }
+
+    @Test("A device that replaces its data while another operation of it reads the files isn't deregistered")
+    func replacedMeanwhile() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        try await device.setUp("first", .new)
+        // Another process of the same device.
+        let other = try fixture.device("a")
+        let waiting = WaitingBackend(fixture.remote) {
+            await #expect(throws: Never.self) { _ = try await other.setUp("second", .new) }
+        }
+        let former = try await device.epoch()
+        #expect(try await device.changePassword(to: "third", through: waiting) == 2)
+        #expect(try await device.epoch() != former)
+    }
+}
+
+/// A storage that answers no read before something has happened, which the first of them begins.
+private actor WaitingBackend: InterceptingBackend {
+    nonisolated let base: any RemoteBackend
+    private let meanwhile: @Sendable () async -> Void
+    private var work: Task<Void, Never>?
+
+    init(_ base: any RemoteBackend, meanwhile: @escaping @Sendable () async -> Void) {
+        (self.base, self.meanwhile) = (base, meanwhile)
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        let work = self.work ?? Task { [meanwhile] in await meanwhile() }
+        self.work = work
+        await work.value
+        return try await base.read(path, range: range)
+    }
 }
