@@ -27,19 +27,26 @@ struct FileReceiverTests {
         #expect(try url.resourceValues(forKeys: [.fileSizeKey]).fileSize == (start == 0 ? 5_000 : 4_500))
     }
 
-    @Test(
-        "The error of a download that another program removes or creates meanwhile names that program",
-        arguments: [0, 10]
-    )
-    func taken(start: Int64) async throws {
-        let url = store.file("download")
-        // This device can't remove it, as if another program had created it just after that.
-        if start == 0 { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false) }
+    /// The error of a download to a path.
+    private func error(receivingTo url: URL, after start: Int64) async -> StoreSyncError? {
         let receiving = OperationSupervisor(width: 1).add { context in
             try await FileReceiver(url: url, context: context, start: start).receive(RemoteContent([7]))
         }
-        let error = await #expect(throws: StoreSyncError.self) { try await receiving.value }
+        return await #expect(throws: StoreSyncError.self) { try await receiving.value }
+    }
+
+    @Test("The error of a download whose first bytes another program removes meanwhile names that program")
+    func taken() async throws {
+        let error = await error(receivingTo: store.file("download"), after: 10)
         #expect(error?.code == .busy && error?.message.contains("removed by another program") == true)
+    }
+
+    @Test("A download to a path that this device can't clear isn't tried again: no other program removed anything")
+    func occupied() async throws {
+        let url = store.file("download")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
+        let error = await error(receivingTo: url, after: 0)
+        #expect(error?.code == .cannotWrite && error?.message.contains("check the permissions") == true)
     }
 
     @Test("The error of a download that is gone when it's compared says that another program removed it")

@@ -55,7 +55,8 @@ private final class DownloadFile: Sendable {
 
     init(at url: URL, after start: Int64) throws {
         path = url.path
-        if start == 0 { unlink(path) }
+        // A file that can't be removed stays, so trying again doesn't help.
+        if start == 0, unlink(path) != 0, errno != ENOENT { throw Self.failure(path, Errno(rawValue: errno)) }
         let creating = start == 0 ? O_CREAT | O_EXCL : O_APPEND
         do throws(Errno) {
             file = try OpenFile(path: path, O_WRONLY | O_NOFOLLOW | creating)
