@@ -32,10 +32,11 @@ public struct RequestTimeouts: Sendable {
     public var connect: Duration
     /// The limit for waiting for a byte from the server, after the request is sent.
     ///
-    /// A file or another answer that arrives more slowly than 100 bytes a second, for five times this limit, has exceeded it.
-    ///
     /// It also applies while a caller pauses in reading a file, because many servers end such a connection, too. By default,
     /// it is 60 seconds. After a longer pause, a bucket's backend fetches the rest. From a share, read the rest by its range.
+    ///
+    /// An answer that arrives more slowly than 100 bytes a second, for five times this limit, has exceeded it, too. The
+    /// pauses of its reader don't count for that.
     public var read: Duration
     /// The limit for waiting until another byte can be sent, while the request is sent.
     public var write: Duration

@@ -22,7 +22,7 @@ public struct WebDAVConfiguration: Sendable {
     public var timeouts = Timeouts()
     /// How often a request is retried.
     public var retries = Retries()
-    /// The clock for the delays between attempts.
+    /// The clock that measures the delays between attempts, and how slowly an answer arrives.
     public var clock: any Clock<Duration> = ContinuousClock()
 
     /// Creates a configuration.

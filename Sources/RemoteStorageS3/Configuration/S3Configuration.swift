@@ -37,7 +37,7 @@ public struct S3Configuration: Sendable {
     public var timeouts = RequestTimeouts()
     /// How often a request is retried.
     public var retries = RequestRetries()
-    /// The clock that measures the delays between attempts.
+    /// The clock that measures the delays between attempts, and how slowly an answer arrives.
     public var clock: any Clock<Duration> = ContinuousClock()
     /// The number of bytes of a file that one request sends or fetches; at least ``smallestPartSize``, at most 5 GiB.
     ///
