@@ -15,7 +15,12 @@ struct ByteWriter {
 
     mutating func byte(_ byte: UInt8) { bytes.append(byte) }
 
-    mutating func raw(_ raw: some Collection<UInt8>) { bytes += raw }
+    mutating func raw(_ raw: some Collection<UInt8>) {
+        let count = bytes.count + raw.count
+        // With room for what follows: otherwise the first byte after a large value would double the memory, and copy the value.
+        if count > bytes.capacity { bytes.reserveCapacity(max(count + count / 8, 2 * bytes.capacity)) }
+        bytes += raw
+    }
 
     /// Writes a number in seven bits a byte, the lowest first; all bytes but the last have the highest bit set.
     mutating func number(_ number: some UnsignedInteger) {
@@ -35,7 +40,7 @@ struct ByteWriter {
     /// Writes bytes after their count.
     mutating func counted(_ counted: some Collection<UInt8>) {
         count(counted.count)
-        bytes += counted
+        raw(counted)
     }
 
     mutating func text(_ text: String) { counted(text.utf8) }
