@@ -157,7 +157,7 @@ extension SetFold {
         moved.row.cells = all
         try work.write(child, tomb: nil)
         if try work.row(name) == nil {
-            // What replicas may have forgotten counts as absent.
+            // A row that the set's author knew as deleted counts as absent: other replicas may have forgotten it.
             if name != child, let other = try work.tomb(name), !hasSeen(other) {
                 moved = other
                 if !hasSeen(tomb) {

@@ -76,7 +76,7 @@ private final class DownloadFile: Sendable {
     }
 
     private static func failure(_ path: String, _ error: Errno) -> StoreSyncError {
-        // That program removes what it takes for the rest of a former download, or creates its own at the path.
+        // Another program that downloads to this store removes what it takes for a former download, or creates its own file.
         if [.noSuchFileOrDirectory, .fileExists].contains(error) { return .downloadRemoved(path) }
         return StoreSyncError(
             .cannotWrite,
